@@ -157,7 +157,7 @@ PBS = Dialect(
         "PBS_JOBID",
         restarts="",
         task="PBS_ARRAY_INDEX",
-        tasks="CRONHPC_TASKS",  # PBS does not tell it: batch/pbs does
+        tasks="CRONHPC_TASKS",  # PBS does not tell it: batch/pbs.py does
         cluster="PBS_JOBID",
     ),
     foreign=("PBS_",),

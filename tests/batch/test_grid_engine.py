@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.batch import commands
+from cronhpc.batch import commands, grid_engine
 from cronhpc.batch.commands import changed, option_words
-from cronhpc.batch.grid_engine import GridEngine, text
+from cronhpc.batch.grid_engine import GridEngine
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
@@ -29,8 +29,8 @@ def recorded(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Job]:
-    rows, details = text.rows(recorded("sge-qstat-u.xml")), text.details(recorded("sge-qstat-j.xml"))
-    return {job.shown: job for job in text.jobs(rows, details, frozenset({"339"}), NOW)}
+    rows, details = grid_engine.rows(recorded("sge-qstat-u.xml")), grid_engine.details(recorded("sge-qstat-j.xml"))
+    return {job.shown: job for job in grid_engine.jobs(rows, details, frozenset({"339"}), NOW)}
 
 
 def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
@@ -60,8 +60,8 @@ def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
 def test_a_job_whose_node_does_not_say_that_it_runs_is_stuck(
     state: str, later: int, known: tuple[str, bool, str]
 ) -> None:
-    rows = [row._replace(state=state) for row in text.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
-    (job,) = text.jobs(rows, {}, frozenset(), NOW + later)
+    rows = [row._replace(state=state) for row in grid_engine.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
+    (job,) = grid_engine.jobs(rows, {}, frozenset(), NOW + later)
     assert (job.state, job.held, job.reason) == known
 
 
@@ -73,23 +73,23 @@ def test_a_job_whose_node_does_not_say_that_it_runs_is_stuck(
     ],
 )
 def test_a_job_that_a_silent_node_does_not_end_is_stuck(state: str, reason: str) -> None:
-    rows = [row._replace(state=state) for row in text.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
-    (job,) = text.jobs(rows, {}, frozenset(), NOW, rows)
+    rows = [row._replace(state=state) for row in grid_engine.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
+    (job,) = grid_engine.jobs(rows, {}, frozenset(), NOW, rows)
     assert (job.live, job.reason) == (True, reason)
 
 
 def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
     said = "*** Maintenance on Friday (10-15:2) <b> ***\n"
-    assert text.rows(said + recorded("sge-qstat-u.xml")) == text.rows(recorded("sge-qstat-u.xml"))
+    assert grid_engine.rows(said + recorded("sge-qstat-u.xml")) == grid_engine.rows(recorded("sge-qstat-u.xml"))
     with pytest.raises(Unreachable, match="cannot be read"):
-        text.rows(said)
+        grid_engine.rows(said)
     with pytest.raises(Unreachable, match="unable to send message to qmaster"):
-        text.rows(said + recorded("sge-qstat-j-down.xml"))
+        grid_engine.rows(said + recorded("sge-qstat-j-down.xml"))
 
 
 def test_a_hold_that_is_not_the_users_is_an_administrators() -> None:
-    rows = text.rows(recorded("sge-qstat-u.xml"))
-    held = {job.id: job for job in text.jobs(rows, {}, frozenset(), NOW)}["339"]
+    rows = grid_engine.rows(recorded("sge-qstat-u.xml"))
+    held = {job.id: job for job in grid_engine.jobs(rows, {}, frozenset(), NOW)}["339"]
     assert held.held_by_admin
 
 
@@ -101,23 +101,23 @@ def test_tasks_of_an_array_are_listed_as_ours(jobs: dict[str, Job]) -> None:
     ("printed", "tasks"), [("", ""), ("3", "3"), ("1-5:1", "[1-5]"), ("3,4", "[3-4]"), ("1-5:2,7", "[1,3,5,7]")]
 )
 def test_task_lists(printed: str, tasks: str) -> None:
-    assert text.tasks_of(printed) == tasks
+    assert grid_engine.tasks_of(printed) == tasks
 
 
 def test_unknown_ids_are_left_out_and_a_master_that_is_away_is_no_empty_queue() -> None:
-    assert text.details(recorded("sge-qstat-j-unknown.xml")) == {}
+    assert grid_engine.details(recorded("sge-qstat-j-unknown.xml")) == {}
     with pytest.raises(Unreachable, match="unable to send message to qmaster"):
-        text.details(recorded("sge-qstat-j-down.xml"))
+        grid_engine.details(recorded("sge-qstat-j-down.xml"))
     with pytest.raises(Unreachable):
-        text.rows(recorded("sge-qstat-j-down.xml"))
+        grid_engine.rows(recorded("sge-qstat-j-down.xml"))
     with pytest.raises(Unreachable, match="cannot be read"):
-        text.rows(recorded("sge-qstat-u.xml")[:400])
+        grid_engine.rows(recorded("sge-qstat-u.xml")[:400])
 
 
 def test_what_qstat_prints_of_a_job_that_waits_for_its_last_run_to_be_cleaned_up_is_read_although_it_is_no_xml() -> (
     None
 ):
-    assert list(text.details(recorded("sge-qstat-j-clean-up.xml"))) == ["41"]
+    assert list(grid_engine.details(recorded("sge-qstat-j-clean-up.xml"))) == ["41"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_qstat_prints_of_a_job_that_waits_for_its_last_run_to_be_cleaned_up
     ],
 )
 def test_the_id_that_qsub_prints(printed: str, job_id: str) -> None:
-    assert text.submitted(Finished(0, printed, "")) == job_id
+    assert grid_engine.submitted(Finished(0, printed, "")) == job_id
 
 
 DENIED = 'Unable to run job: denied: host "n1" is not a submit host.\nExiting.'
@@ -157,7 +157,7 @@ LIMIT = "Unable to run job: job rejected: only 2 jobs are allowed per user (curr
 )
 def test_what_a_failed_submission_means(ended: Finished, error: type[BatchError]) -> None:
     with pytest.raises(BatchError) as raised:
-        text.submitted(ended)
+        grid_engine.submitted(ended)
     assert raised.type is error
 
 
@@ -173,12 +173,12 @@ def test_what_a_failed_submission_means(ended: Finished, error: type[BatchError]
 def test_what_a_failed_change_means(said: str, error: type[BatchError] | None) -> None:
     ended = Finished(1, "", said)
     if error is None:
-        changed("qdel", ended, text.SIGNS)
+        changed("qdel", ended, grid_engine.SIGNS)
         with pytest.raises(BatchError):
-            changed("qalter", ended, text.SIGNS, gone_is_fine=False)
+            changed("qalter", ended, grid_engine.SIGNS, gone_is_fine=False)
         return
     with pytest.raises(BatchError) as raised:
-        changed("qdel", ended, text.SIGNS)
+        changed("qdel", ended, grid_engine.SIGNS)
     assert raised.type is error
 
 
@@ -191,7 +191,7 @@ def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_va
         output="/c/log: a/%j_%a.out",
         begin=1_795_791_600,
     )
-    argv = text.submit_argv(job, "/bin/bash", ["B", "A", "TZ", "LIST,OF"], "Europe/Paris")
+    argv = grid_engine.submit_argv(job, "/bin/bash", ["B", "A", "TZ", "LIST,OF"], "Europe/Paris")
     assert argv[:9] == ["qsub", "-terse", "-q", "all.q", "-l", "h_rt=600", "-S", "/bin/bash", "-h"]
     assert argv[-2:] == ["/c/a.slurm", "x y"]
     pairs = dict(pairwise(argv))
@@ -205,7 +205,7 @@ def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_va
 def test_a_script_that_holds_itself_is_held_as_well_although_two_holds_of_qsub_are_none(
     *, holds_itself: bool, given: list[str]
 ) -> None:
-    argv = text.submit_argv(Submission("/c/a.slurm", holds_itself=holds_itself), "/bin/bash", [], None)
+    argv = grid_engine.submit_argv(Submission("/c/a.slurm", holds_itself=holds_itself), "/bin/bash", [], None)
     assert [word for word in argv if word == "-h"] == given
 
 
@@ -225,7 +225,7 @@ def test_a_value_that_it_does_not_take_is_told_from_an_option_that_it_has_not() 
     [("7days", "_7days"), ("a b:c", "a_b_c"), ("é.slurm", "_.slurm"), ("backup.slurm", "backup.slurm")],
 )
 def test_names_without_what_it_refuses(name: str, given: str) -> None:
-    assert text.job_name(name) == given
+    assert grid_engine.job_name(name) == given
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def test_how_jobs_ended(job_id: str, result: Result, detail: str) -> None:
     answer = "=====\n".join(
         part for part in recorded("sge-qacct.txt").split("=====\n") if f"jobnumber    {job_id} " in part
     )
-    end = text.job_end(answer, 0)
+    end = grid_engine.job_end(answer, 0)
     assert end is not None
     assert (end.result, end.detail) == (result, detail)
-    assert text.job_end(answer, 2_000_000_000) is None, "a record of an older job of that id"
+    assert grid_engine.job_end(answer, 2_000_000_000) is None, "a record of an older job of that id"
 
 
 def test_of_an_array_it_is_told_which_tasks_failed_and_the_later_record_of_one_counts() -> None:
@@ -251,7 +251,7 @@ def test_of_an_array_it_is_told_which_tasks_failed_and_the_later_record_of_one_c
         known = {"taskid": task, "failed": failed, "exit_status": code}
         return "".join(f"{word}  {known.get(word, value)}\n" for word, value in fields)
 
-    end = text.job_end("=====\n".join([record(2, 0, 0), record(3, 0, 9), record(3, 0, 7), record(4, 0, 0)]), 0)
+    end = grid_engine.job_end("=====\n".join([record(2, 0, 0), record(3, 0, 9), record(3, 0, 7), record(4, 0, 0)]), 0)
     assert end is not None
     assert (end.result, end.exit_code, end.tasks, end.detail) == (Result.FAILED, 7, "3", "array tasks: 3 failed")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch import lsf
 from cronhpc.batch.commands import changed, option_words
-from cronhpc.batch.lsf import Lsf, text
+from cronhpc.batch.lsf import Lsf
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
@@ -49,7 +50,7 @@ NOW = at("2026-11-28 14:20")
     ],
 )
 def test_times(printed: str, now: str, meant: str | None) -> None:
-    assert text.moment(printed, at(now)) == (at(meant) if meant else None)
+    assert lsf.moment(printed, at(now)) == (at(meant) if meant else None)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +63,14 @@ def test_times(printed: str, now: str, meant: str | None) -> None:
     ids=["a whole minute", "never before its second", "an older version"],
 )
 def test_the_instant_to_begin_at(begin: str, said: str, *, year: bool) -> None:
-    assert text.moment_text(at(begin), year=year) == said
+    assert lsf.moment_text(at(begin), year=year) == said
 
 
 def test_a_minute_that_passed_on_the_way_is_seen_in_what_bsub_says() -> None:
     said = "Job <359> is submitted to default queue <normal>.\nJob will be scheduled after Thu Dec 31 23:00:00 2026"
     assert said.splitlines()[1] in RECORDED
-    assert not text.begins_next_year(said, at("2026-12-31 23:00"))
-    assert text.begins_next_year(said, at("2025-12-31 23:00"))
+    assert not lsf.begins_next_year(said, at("2026-12-31 23:00"))
+    assert lsf.begins_next_year(said, at("2025-12-31 23:00"))
 
 
 # --- submissions
@@ -85,8 +86,8 @@ def test_a_minute_that_passed_on_the_way_is_seen_in_what_bsub_says() -> None:
     ],
 )
 def test_the_id_that_bsub_prints(printed: str, job_id: str) -> None:
-    assert text.submitted(Finished(0, printed, "")) == job_id
-    assert text.has_id(printed)
+    assert lsf.submitted(Finished(0, printed, "")) == job_id
+    assert lsf.has_id(printed)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_the_id_that_bsub_prints(printed: str, job_id: str) -> None:
 )
 def test_what_a_submission_without_id_means(ended: Finished, error: type[BatchError]) -> None:
     with pytest.raises(BatchError) as raised:
-        text.submitted(ended)
+        lsf.submitted(ended)
     assert raised.type is error
 
 
@@ -139,16 +140,16 @@ def test_what_a_submission_without_id_means(ended: Finished, error: type[BatchEr
 def test_what_a_change_means(program: str, code: int, said: str, error: type[BatchError] | None) -> None:
     ended = Finished(code, "", said)
     if error is None:
-        changed(program, ended, text.SIGNS)
+        changed(program, ended, lsf.SIGNS)
         return
     with pytest.raises(BatchError) as raised:
-        changed(program, ended, text.SIGNS)
+        changed(program, ended, lsf.SIGNS)
     assert raised.type is error
 
 
 def test_a_job_that_is_gone_cannot_be_moved() -> None:
     with pytest.raises(BatchError):
-        changed("bmod", Finished(255, "", "Job <7>: Job has already finished"), text.SIGNS, gone_is_fine=False)
+        changed("bmod", Finished(255, "", "Job <7>: Job has already finished"), lsf.SIGNS, gone_is_fine=False)
 
 
 def test_a_submission(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_a_submission(tmp_path: Path) -> None:
         begin=at("2026-12-31 23:00"),
         export={"CRONHPC_SLOT": "now"},
     )
-    argv = text.submit_argv(job)
+    argv = lsf.submit_argv(job)
     assert argv[:3] == ["bsub", "-H", "-rn"]
     assert {"-q", "short", "-R", "span[hosts=1] rusage[mem=4]"} <= set(argv)
     pairs = dict(pairwise(argv))
@@ -180,8 +181,8 @@ def test_a_submission(tmp_path: Path) -> None:
     assert pairs["-b"] == "2026:12:31:23:00"
     assert pairs["-W"] == "1:01", "in minutes"
     assert (pairs["-cwd"], pairs["-o"]) == ("/data", "/dev/null")
-    assert text.described(pairs["-Jd"]) == (job.comment, job.begin)
-    made = text.script_text(job, "Asia/Tokyo")
+    assert lsf.described(pairs["-Jd"]) == (job.comment, job.begin)
+    made = lsf.script_text(job, "Asia/Tokyo")
     assert made.startswith("#!/bin/bash\n")
     assert """exec >>'/cron/log/it'"'"'s/'"$LSB_JOBID"_"$LSB_JOBINDEX".out || exit 127""" in made
     assert "export TZ=Asia/Tokyo" in made
@@ -190,16 +191,16 @@ def test_a_submission(tmp_path: Path) -> None:
 
 
 def test_a_script_that_may_be_run_again_says_so_itself(tmp_path: Path) -> None:
-    assert "-rn" not in text.submit_argv(Submission("/x", options=("-r",)))
+    assert "-rn" not in lsf.submit_argv(Submission("/x", options=("-r",)))
 
 
 def test_a_script_that_says_when_it_begins_is_taken_at_its_word() -> None:
     own = Submission("/x", options=("-b 18:00", "-cwd /theirs"))
-    assert text.begins_itself(own)
-    assert {"-b", "18:00", "/theirs"} <= set(text.submit_argv(own))
+    assert lsf.begins_itself(own)
+    assert {"-b", "18:00", "/theirs"} <= set(lsf.submit_argv(own))
     ours = Submission("/x", options=own.options, begin=at("2026-12-31 23:00"), chdir="/ours")
-    assert not text.begins_itself(ours)
-    assert {"18:00", "/theirs"}.isdisjoint(text.submit_argv(ours))
+    assert not lsf.begins_itself(ours)
+    assert {"18:00", "/theirs"}.isdisjoint(lsf.submit_argv(ours))
 
 
 def test_nodes_that_a_link_avoids_are_a_resource() -> None:
@@ -208,14 +209,14 @@ def test_nodes_that_a_link_avoids_are_a_resource() -> None:
 
 def test_an_option_that_lsf_has_not_is_refused() -> None:
     with pytest.raises(Refused, match="--qos=high: LSF has no such option"):
-        text.submit_argv(Submission("/x", options=("--qos=high",)))
+        lsf.submit_argv(Submission("/x", options=("--qos=high",)))
 
 
 @pytest.mark.parametrize("comment", ["a,b c|d^e\"f'g", "é\n\ttab", "", "x" * 900])
 def test_a_comment_comes_back_from_a_description_as_it_was(comment: str) -> None:
-    assert text.described(text.description(comment, None)) == (comment, None)
-    assert text.described(text.description(comment, 60)) == (comment, 60)
-    assert "^" not in text.description(comment, 60)
+    assert lsf.described(lsf.description(comment, None)) == (comment, None)
+    assert lsf.described(lsf.description(comment, 60)) == (comment, 60)
+    assert "^" not in lsf.description(comment, 60)
 
 
 @pytest.mark.parametrize("shown", ["0", "", "00", "x", "0_[1-2]"])
@@ -247,7 +248,7 @@ def test_directives_are_read_to_the_end_of_the_script() -> None:
     }
     written = [option.written for option in header.options]
     assert {"-n 4", "-R 'span[hosts=1] rusage[mem=4]'", "-x"} <= set(written)
-    argv = text.submit_argv(Submission("/x", options=tuple(written), job_name="nightly"))
+    argv = lsf.submit_argv(Submission("/x", options=tuple(written), job_name="nightly"))
     pairs = dict(pairwise(argv))
     assert (pairs["-n"], pairs["-R"], pairs["-J"]) == ("4", "span[hosts=1] rusage[mem=4]", "nightly[1-5]%2")
 
@@ -276,8 +277,8 @@ def answer(*rows: dict[str, str], before: str = "") -> Finished:
 
 
 def job(**fields: str) -> Job:
-    (record,) = text.records(answer(ROW | {name.upper(): value for name, value in fields.items()}))
-    return text.job(record, NOW)
+    (record,) = lsf.records(answer(ROW | {name.upper(): value for name, value in fields.items()}))
+    return lsf.job(record, NOW)
 
 
 def test_a_running_job_in_our_words() -> None:
@@ -360,22 +361,22 @@ def test_a_task_of_an_array_is_listed_as_ours() -> None:
 
 
 def test_older_versions_part_fields_by_a_mark_and_a_name_may_hold_it() -> None:
-    fields = [name.upper() for name in text.FIELDS]
+    fields = [name.upper() for name in lsf.FIELDS]
     row = {**ROW, "JOB_NAME": "a^b", "EXIT_CODE": "-", "EXIT_REASON": "-"}
     printed = "Notice\n" + "^".join(fields) + "\n" + "^".join(row[name] for name in fields) + "\n"
-    (record,) = text.records(Finished(0, printed, ""))
+    (record,) = lsf.records(Finished(0, printed, ""))
     assert record == {name.lower(): "" if row[name] == "-" else row[name] for name in fields}
 
 
 def test_rows_with_an_error_are_left_out_and_notices_stand_before() -> None:
     gone = {"JOBID": "9", "ERROR": "Job <9> is not found"}
-    assert [each["jobid"] for each in text.records(answer(ROW, gone, before="Notice\n"))] == ["361"]
+    assert [each["jobid"] for each in lsf.records(answer(ROW, gone, before="Notice\n"))] == ["361"]
 
 
 @pytest.mark.parametrize("code", [0, 254, 255])
 @pytest.mark.parametrize("words", ["No unfinished job found", "No job found"])
 def test_no_job_is_an_empty_queue(words: str, code: int) -> None:
-    assert text.records(Finished(code, "", words + "\n")) == []
+    assert lsf.records(Finished(code, "", words + "\n")) == []
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ def test_no_job_is_an_empty_queue(words: str, code: int) -> None:
         pytest.param(Finished(0, "", ""), id="nothing"),
         pytest.param(Finished(0, '{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7"', ""), id="cut"),
         pytest.param(Finished(0, '{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7"}]}', ""), id="without state"),
-        pytest.param(Finished(0, "^".join(text.FIELDS).upper() + "\n7^0^RUN\n", ""), id="a line that is too short"),
+        pytest.param(Finished(0, "^".join(lsf.FIELDS).upper() + "\n7^0^RUN\n", ""), id="a line that is too short"),
         pytest.param(
             Finished(255, "", "batch system daemon not responding ... still trying\nNo unfinished job found?"),
             id="words beside it",
@@ -395,7 +396,7 @@ def test_no_job_is_an_empty_queue(words: str, code: int) -> None:
 )
 def test_all_else_is_no_answer(ended: Finished) -> None:
     with pytest.raises(Unreachable):
-        text.records(ended)
+        lsf.records(ended)
 
 
 @pytest.mark.parametrize(
@@ -403,13 +404,13 @@ def test_all_else_is_no_answer(ended: Finished) -> None:
     [("bjobs: Illegal option: -json\nUsage: bjobs", True), ("LSF is down. Please wait ...", False)],
 )
 def test_whether_this_bjobs_knows_json(said: str, *, old: bool) -> None:
-    assert text.without_json(Finished(255, "", said)) is old
+    assert lsf.without_json(Finished(255, "", said)) is old
 
 
 def test_files_that_a_job_names_itself() -> None:
     record = {"jobid": "7", "output_file": "out/%J_%I[x].txt", "error_file": "/e/%J", "sub_cwd": "/data"}
-    assert text.files(record).outputs == ("/e/7", "/data/out/7_*[[]x].txt")
-    assert text.files({**record, "output_file": "/dev/null", "error_file": "-"}).outputs == ()
+    assert lsf.files(record).outputs == ("/e/7", "/data/out/7_*[[]x].txt")
+    assert lsf.files({**record, "output_file": "/dev/null", "error_file": "-"}).outputs == ()
 
 
 # --- the past
@@ -445,7 +446,7 @@ KILLED = (
     ],
 )
 def test_an_end_in_the_history(end: str, result: Result, code: int | None, signal: int | None) -> None:
-    (found,) = text.past(Finished(0, BHIST.format(end=end), ""), NOW)
+    (found,) = lsf.past(Finished(0, BHIST.format(end=end), ""), NOW)
     assert (found.id, found.submitted) == ("358", at("2026-11-28 14:12:49"))
     assert found.end is not None
     assert (found.end.result, found.end.exit_code, found.end.signal) == (result, code, signal)
@@ -454,22 +455,22 @@ def test_an_end_in_the_history(end: str, result: Result, code: int | None, signa
 
 
 def test_a_job_that_has_not_ended_has_no_end_and_one_that_began_anew_none_yet() -> None:
-    (found,) = text.past(
+    (found,) = lsf.past(
         Finished(0, BHIST.format(end="Exited with exit code 99;\nSat Nov 28 14:13:11: Pending:"), ""), NOW
     )
     assert found.end is None
     live = "\n".join(RECORDED.split("\n\n")[1].splitlines())
-    assert [each.end for each in text.past(Finished(0, live, ""), NOW)] == [None]
+    assert [each.end for each in lsf.past(Finished(0, live, ""), NOW)] == [None]
 
 
 def test_a_history_without_answer_is_none() -> None:
     with pytest.raises(Unreachable):
-        text.past(Finished(255, "", "LSF is down. Please wait ..."), NOW)
-    assert text.past(Finished(255, "", "No matching job found"), NOW) == ()
+        lsf.past(Finished(255, "", "LSF is down. Please wait ..."), NOW)
+    assert lsf.past(Finished(255, "", "No matching job found"), NOW) == ()
 
 
 def test_folded_lines_are_whole_again() -> None:
-    found = {each.id: each for each in text.past(Finished(0, RECORDED, ""), NOW)}
+    found = {each.id: each for each in lsf.past(Finished(0, RECORDED, ""), NOW)}
     assert set(found) == {"358", "359", "360", "361"}
     assert {each.submitted for each in found.values()} == {at("2026-11-28 14:12:49")}
 
@@ -486,7 +487,7 @@ def test_folded_lines_are_whole_again() -> None:
     ],
 )
 def test_name_and_version(said: str, name: str, version: str) -> None:
-    assert text.identity(said) == (name, version)
+    assert lsf.identity(said) == (name, version)
 
 
 def test_variables_of_lsf_reach_neither_its_commands_nor_a_run() -> None:
@@ -528,6 +529,6 @@ def test_which_tasks_of_an_array_failed_is_asked_of_the_history(
     batch = Lsf({})
     monkeypatch.setattr(batch, "_jobs", lambda: [Job("7", state, "x", tasks=str(n)) for n, state in listed.items()])
     told = "".join(ELEMENT.format(task=task, end=end) for task, end in enumerate(past, start=1))
-    monkeypatch.setattr(batch, "_past", lambda ids: text.past(Finished(0, told, ""), NOW) if ids else ())
+    monkeypatch.setattr(batch, "_past", lambda ids: lsf.past(Finished(0, told, ""), NOW) if ids else ())
     ends = batch.job_ends(["7"], at("2026-11-28 14:12"))
     assert (ends["7"].tasks if ends else None) == failed

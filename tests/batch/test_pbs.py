@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.batch import job_around
+from cronhpc.batch import job_around, pbs
 from cronhpc.batch.commands import changed
-from cronhpc.batch.pbs import text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
@@ -21,18 +20,18 @@ from cronhpc.script.header import read_header
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "pbs"
 
 
-def recorded(name: str) -> tuple[text.Row, ...]:
-    return text.rows(text.answer(Finished(0, (RECORDED / name).read_text(encoding="utf-8"), "")))
+def recorded(name: str) -> tuple[pbs.Row, ...]:
+    return pbs.rows(pbs.answer(Finished(0, (RECORDED / name).read_text(encoding="utf-8"), "")))
 
 
-def altered(name: str, number: str, **facts: object) -> list[text.Row]:
+def altered(name: str, number: str, **facts: object) -> list[pbs.Row]:
     """The recorded rows, of which one job's, and its tasks', are other ones."""
     return [row._replace(facts={**row.facts, **facts}) if row.number == number else row for row in recorded(name)]
 
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Job]:
-    return {job.shown: job for job in text.jobs(recorded("pbs-qstat-tf.json"), {})}
+    return {job.shown: job for job in pbs.jobs(recorded("pbs-qstat-tf.json"), {})}
 
 
 def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
@@ -49,7 +48,7 @@ def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
 
 
 def test_an_array_is_one_row_where_its_tasks_were_not_asked_for() -> None:
-    found = {job.shown: job for job in text.jobs(recorded("pbs-qstat-f.json"), {})}
+    found = {job.shown: job for job in pbs.jobs(recorded("pbs-qstat-f.json"), {})}
     assert found["715"].held_by_user
 
 
@@ -65,7 +64,7 @@ def test_an_array_is_one_row_where_its_tasks_were_not_asked_for() -> None:
     ],
 )
 def test_states_and_holds(facts: dict[str, str], state: str, reason: str) -> None:
-    found = {job.id: job for job in text.jobs(altered("pbs-qstat-f.json", "712", **facts), {})}["712"]
+    found = {job.id: job for job in pbs.jobs(altered("pbs-qstat-f.json", "712", **facts), {})}["712"]
     assert (found.state, found.reason) == (state, reason)
 
 
@@ -76,17 +75,17 @@ def test_tasks_that_run_are_rows_of_their_own_and_those_that_have_ended_are_none
         for row in recorded("pbs-qstat-tf.json")
         if row.name in states
     ]
-    assert {job.shown: job.state for job in text.jobs(rows, {})} == {"715_2": "RUNNING", "715_3": "PENDING"}
+    assert {job.shown: job.state for job in pbs.jobs(rows, {})} == {"715_2": "RUNNING", "715_3": "PENDING"}
 
 
 def test_a_comment_that_was_changed_later_counts(jobs: dict[str, Job]) -> None:
-    (found,) = (job for job in text.jobs(recorded("pbs-qstat-f.json"), {"712": "paused"}) if job.id == "712")
+    (found,) = (job for job in pbs.jobs(recorded("pbs-qstat-f.json"), {"712": "paused"}) if job.id == "712")
     assert (found.comment, found.name) == ("paused", jobs["712"].name)
 
 
 @pytest.mark.parametrize("value", [7, 100000, True, {}], ids=["a number", "1e5", "a truth", "braces"])
 def test_a_name_that_qstat_takes_for_something_else_is_a_text(value: object) -> None:
-    (found,) = (job for job in text.jobs(altered("pbs-qstat-f.json", "712", Job_Name=value), {}) if job.id == "712")
+    (found,) = (job for job in pbs.jobs(altered("pbs-qstat-f.json", "712", Job_Name=value), {}) if job.id == "712")
     assert isinstance(found.name, str)
 
 
@@ -109,9 +108,9 @@ EMPTY = '{"timestamp":1795875161,"pbs_version":"23.06.06","pbs_server":"pbshost"
 def test_an_answer_without_jobs_and_none(ended: Finished, rows: int | None) -> None:
     if rows is None:
         with pytest.raises(Unreachable):
-            text.answer(ended)
+            pbs.answer(ended)
     else:
-        assert len(text.rows(text.answer(ended))) == rows
+        assert len(pbs.rows(pbs.answer(ended))) == rows
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_an_answer_without_jobs_and_none(ended: Finished, rows: int | None) -> N
 )
 def test_variables_that_make_no_json_spoil_no_answer(printed: str, value: str) -> None:
     document = f'{{"timestamp": 1, "Jobs": {{"7.s": {{"Variable_List": {{"PS1": "{printed}"}}}}}}}}'
-    (row,) = text.rows(text.answer(Finished(0, document, "")))
+    (row,) = pbs.rows(pbs.answer(Finished(0, document, "")))
     assert row.variables["PS1"] == value
 
 
@@ -140,7 +139,7 @@ def test_variables_that_make_no_json_spoil_no_answer(printed: str, value: str) -
     ],
 )
 def test_the_id_that_qsub_prints(printed: str, name: str) -> None:
-    assert text.submitted(Finished(0, printed, "")) == name
+    assert pbs.submitted(Finished(0, printed, "")) == name
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_the_id_that_qsub_prints(printed: str, name: str) -> None:
 )
 def test_what_a_failed_submission_means(ended: Finished, error: type[BatchError]) -> None:
     with pytest.raises(BatchError) as raised:
-        text.submitted(ended)
+        pbs.submitted(ended)
     assert raised.type is error
 
 
@@ -172,17 +171,17 @@ GONE = [
 
 @pytest.mark.parametrize("ended", GONE)
 def test_a_job_that_is_gone_is_well_cancelled_and_cannot_be_moved(ended: Finished) -> None:
-    changed("qdel", ended, text.SIGNS)
+    changed("qdel", ended, pbs.SIGNS)
     with pytest.raises(BatchError):
-        changed("qalter", ended, text.SIGNS, gone_is_fine=False)
+        changed("qalter", ended, pbs.SIGNS, gone_is_fine=False)
 
 
 def test_another_users_job_among_them_is_a_no_and_no_answer_is_none() -> None:
     both = "qdel: Unknown Job Id 9.pbshost\nqdel: Unauthorized Request 8.pbshost"
     with pytest.raises(BatchError, match="Unauthorized"):
-        changed("qdel", Finished(159, "", both), text.SIGNS)
+        changed("qdel", Finished(159, "", both), pbs.SIGNS)
     with pytest.raises(Unreachable):
-        changed("qdel", Finished(162, "", "qdel: cannot connect to server pbshost"), text.SIGNS)
+        changed("qdel", Finished(162, "", "qdel: cannot connect to server pbshost"), pbs.SIGNS)
 
 
 def test_a_submission_is_held_and_carries_its_token_and_time() -> None:
@@ -197,7 +196,7 @@ def test_a_submission_is_held_and_carries_its_token_and_time() -> None:
         begin=1_795_791_600,
         own_export="A=1,B",
     )
-    argv = text.submit_argv(job)
+    argv = pbs.submit_argv(job)
     assert argv[:3] == ["qsub", "-f", "-h"]
     pairs = list(pairwise(argv))
     assert {("-l", "select=1:ncpus=4"), ("-l", "walltime=0:10:00"), ("-q", "short"), ("-r", "n")} <= set(pairs)
@@ -209,7 +208,7 @@ def test_a_submission_is_held_and_carries_its_token_and_time() -> None:
 
 
 def test_what_would_make_qsub_wait_or_say_nothing_is_left_out() -> None:
-    argv = text.submit_argv(Submission("/a", options=("-W block=true,depend=afterok:7", "-z", "-I", "-S /bin/zsh")))
+    argv = pbs.submit_argv(Submission("/a", options=("-W block=true,depend=afterok:7", "-z", "-I", "-S /bin/zsh")))
     assert argv == ["qsub", "-f", "-h", "-W", "depend=afterok:7", "-r", "n", "-S", "/bin/bash"]
 
 
@@ -224,24 +223,24 @@ def test_what_would_make_qsub_wait_or_say_nothing_is_left_out() -> None:
     ],
 )
 def test_arrays(options: tuple[str, ...], asked: str, count: int) -> None:
-    argv = text.submit_argv(Submission("/a", options=options, output="/log/%A_%a.out"))
+    argv = pbs.submit_argv(Submission("/a", options=options, output="/log/%A_%a.out"))
     assert [value for option, value in pairwise(argv) if option == "-J"] == [asked]
     assert "/log/%A_^array_index^.out" in argv
     assert "-r" not in argv, "an array has to be rerunnable"
-    assert text.array(options).tasks == count
+    assert pbs.array_of(options).tasks == count
 
 
 @pytest.mark.parametrize("option", ["--qos=high", "--array=1,x", "--time=soon"])
 def test_what_it_has_not_is_refused_by_its_name(option: str) -> None:
     with pytest.raises(Refused, match=option):
-        text.submit_argv(Submission("/a", options=(option,)))
+        pbs.submit_argv(Submission("/a", options=(option,)))
 
 
 @pytest.mark.parametrize("comment", ["cronhpc=d1/a@20261128T0100Z.1 mine, 'too' <é>", "mine alone", "1e5"])
 def test_a_comment_comes_back_as_it_was_given(comment: str) -> None:
-    argv = text.submit_argv(Submission("/a", comment=comment))
+    argv = pbs.submit_argv(Submission("/a", comment=comment))
     name, _, value = argv[argv.index("-v") + 1].partition("=")
-    assert text.Row("7.s", {"Variable_List": {name: value}}).comment == comment
+    assert pbs.Row("7.s", {"Variable_List": {name: value}}).comment == comment
     assert json.loads(json.dumps(value)) == value
 
 
@@ -256,7 +255,7 @@ def test_a_comment_comes_back_as_it_was_given(comment: str) -> None:
     ids=["held", "an array", "released", "a name of the user's"],
 )
 def test_the_log_gets_the_jobs_number_when_it_is_released(printed: str, log: str) -> None:
-    assert text.Row("712.pbshost", {"Output_Path": printed}).log == log
+    assert pbs.Row("712.pbshost", {"Output_Path": printed}).log == log
 
 
 @pytest.mark.parametrize(
@@ -269,14 +268,14 @@ def test_the_log_gets_the_jobs_number_when_it_is_released(printed: str, log: str
     ],
 )
 def test_what_the_commands_call_a_job(shown: str, name: str, words: list[str]) -> None:
-    assert text.command_ids(shown, name) == words
+    assert pbs.command_ids(shown, name) == words
 
 
 @pytest.mark.parametrize(
     ("name", "given"), [("7days", "7days"), ("a b:c", "a_b_c"), (".x", "_.x"), ("é.slurm", "_.slurm"), ("", "_")]
 )
 def test_names_without_what_it_refuses(name: str, given: str) -> None:
-    assert text.job_name(name) == given
+    assert pbs.job_name(name) == given
 
 
 @pytest.mark.parametrize(
@@ -301,14 +300,14 @@ def test_names_without_what_it_refuses(name: str, given: str) -> None:
 def test_how_jobs_ended(facts: dict[str, object], result: Result, code: int | None, signal: int | None) -> None:
     rows = altered("pbs-qstat-xf.json", "714", **facts)
     rows = [row._replace(facts={name: value for name, value in row.facts.items() if value is not None}) for row in rows]
-    end = text.job_ends(rows, 0)["714"]
+    end = pbs.job_ends(rows, 0)["714"]
     assert (end.result, end.exit_code, end.signal) == (result, code, signal)
     assert end.ended == datetime(2026, 11, 28, 14, 12, 42, tzinfo=UTC).timestamp()
-    assert text.job_ends(rows, 2_000_000_000) == {}, "an older job of that id"
+    assert pbs.job_ends(rows, 2_000_000_000) == {}, "an older job of that id"
 
 
 def test_what_lives_has_no_end() -> None:
-    assert text.job_ends(recorded("pbs-qstat-tf.json"), 0) == {}
+    assert pbs.job_ends(recorded("pbs-qstat-tf.json"), 0) == {}
 
 
 def test_the_directives_of_a_script() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.pbs import text
+from cronhpc.batch import pbs
 from tests.lab import pbs_standin
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -65,8 +65,8 @@ def test_a_line_a_job_is_as_recorded_too() -> None:
 
 
 def test_what_reads_the_server_reads_it() -> None:
-    rows = text.rows({"Jobs": printed(0)})
-    shown = {job.shown: (job.state, job.reason) for job in text.jobs(rows, {})}
+    rows = pbs.rows({"Jobs": printed(0)})
+    shown = {job.shown: (job.state, job.reason) for job in pbs.jobs(rows, {})}
     assert shown["339"] == ("PENDING", "JobHeldUser")
     assert shown["340"] == ("PENDING", "BeginTime")
     assert shown["341"] == ("RUNNING", "")

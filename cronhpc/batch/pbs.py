@@ -1,19 +1,26 @@
-"""What PBS's commands are told and what they print. Pure; tried on OpenPBS 23.06."""
+"""PBS through its own commands, as OpenPBS 23.06 has them; PBS Pro's are the same. Not Torque's.
+
+A job's comment is a variable of it, which nobody can change later: a comment that was changed since stands in a file.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cronhpc.batch.commands import (
+    ByCommands,
     Signs,
+    chunks,
     code_and_signal,
     end_of_tasks,
     instant,
+    meant,
     option_words,
     posix_moment,
     submission_error,
@@ -21,16 +28,24 @@ from cronhpc.batch.commands import (
     task_numbers,
     told,
 )
-from cronhpc.batch.port import Refused, Unreachable
-from cronhpc.core.model import TOKEN, Job, JobEnd, Result, log_name
+from cronhpc.batch.local import supervisor as files
+from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
+from cronhpc.batch.process import run_many
+from cronhpc.batch.wrapped import wrapped_text
+from cronhpc.core.model import TOKEN, Job, JobEnd, Queue, Result, log_name
+from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import PBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Unpack
 
+    from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
+
 
 _TOKEN = TOKEN.removesuffix("=")  # the variable that holds a job's comment
 _FOREIGN = "plain/"  # begins the value of a comment that is none of ours
@@ -104,7 +119,7 @@ class Array(NamedTuple):
     only: str  # a line for the text of one whose range holds more tasks; "" for others
 
 
-def array(options: Sequence[str]) -> Array:
+def array_of(options: Sequence[str]) -> Array:
     """What `options` ask for, those of the script and ours behind them."""
     asked = ""
     for option in options:
@@ -377,3 +392,174 @@ def _past_its_time(row: Row) -> bool:
 def _duration(text: str) -> int | None:
     found = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text)
     return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) if found else None
+
+
+# --- the batch system -------------------------------------------------------------------------------------------------
+
+_PARALLEL = 4  # calls at once
+
+
+class Pbs(ByCommands):
+    """The server of `environ` (its PBS_CONF_FILE, its PATH), as this user. `folder`: where changed comments are kept.
+
+    It remembers no ended job, unless an administrator has switched its history on.
+    """
+
+    dialect = PBS
+    signs = SIGNS
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
+        super().__init__(environ, **usual)
+        self._folder = folder
+        self._known: dict[str, Row] = {}  # of the last look, by number; of an array the whole
+
+    def queue(self) -> Queue:
+        """All of this user's jobs that have not ended, in two questions. Raises Unreachable."""
+        listed = self._look()
+        return Queue(jobs(listed, self._comments()))
+
+    def _look(self) -> list[Row]:
+        """Each job and each task. Without an id qstat would list everybody's."""
+        names = ids(self.commands.look(["qselect", "-u", self._user()]))
+        listed: list[Row] = []
+        for some in chunks(names):
+            listed += rows(answer(self.commands.look(["qstat", "-t", "-f", "-F", "json", *some])))
+        self._known = {row.number: row for row in listed if not row.task}
+        return listed
+
+    def restarts(self) -> Mapping[str, int]:
+        """How often each job began anew. Raises Unreachable."""
+        counts = {row.number: row.text("run_count") for row in self._look() if not row.task}
+        return {number: int(count) - 1 for number, count in counts.items() if count.isdecimal() and int(count) > 1}
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        """What each live job writes; which script it runs is not told. Raises Unreachable."""
+        self._look()
+        return tuple(
+            JobFiles(number, "", row.workdir, (as_glob(row),) if row.output not in {"", "/dev/null"} else ())
+            for number, row in self._known.items()
+        )
+
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        argv, array = submit_argv(job), array_of(job.options)
+        own = own_values(job.own_export)  # qsub sets these
+        environment = {name: value for name, value in self.commands.of_runs.items() if name not in own}
+        environment |= {**(job.export or {}), **({PBS.job.tasks: str(array.tasks)} if array.tasks else {})}
+        name = submitted(self.commands.submit_text(argv, wrapped_text(job, environment, array.only)))
+        row = Row(name, {})
+        return row.number
+
+    def _release(self, job_ids: Sequence[str]) -> None:
+        """Each gets its id into its log's name."""
+        self._look()
+        argvs = []
+        for number in dict.fromkeys(each.partition("_")[0] for each in job_ids):
+            if row := self._known.get(number):
+                log = ["-o", row.log] if row.log else []
+                argvs.append(["qalter", *log, "-h", "n", row.name])
+        done = run_many([partial(self._change, argv) for argv in argvs], _PARALLEL)
+        troubles = [each for each in done if isinstance(each, BatchError)]
+        for each in sorted(troubles, key=lambda each: not isinstance(each, Unreachable)):
+            raise each
+
+    def _waiting(self, job_ids: Sequence[str]) -> list[str]:
+        """An array of which no task runs is one."""
+        jobs = self.queue().jobs
+        runs = {job.id for job in jobs if not job.waits}
+        parts = ((job, shown) for job in jobs if job.waits and (shown := meant(job, job_ids)))
+        return [shown if job.id in runs or shown in job_ids else job.id for job, shown in parts]
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        """Send a signal to all processes of running jobs. Raises Unreachable, BatchError."""
+        self._change_all(["qsig", "-s", name.removeprefix("SIG")], job_ids)
+
+    def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
+        """Let a pending job start at `at`, and keep its comment. Raises BatchError."""
+        del exclude  # of scheduler jobs alone
+        names = self._names([job_id])
+        if comment is not None:
+            self.comment([job_id], comment)
+        self._change(["qalter", "-a", posix_moment(at), *names], gone_is_fine=False)
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        """Hold jobs, an array as a whole, and keep their comment, that first: a hold of ours has its mark.
+
+        Raises BatchError.
+        """
+        numbers = list(dict.fromkeys(each.partition("_")[0] for each in job_ids))
+        self.comment(numbers, comment)
+        self._change_all(["qalter", "-h", "u"], numbers)
+
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        """Keep the comment of jobs, where it is another than they were submitted with. Raises BatchError."""
+        self._look()
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            for each in self._folder.glob("*.json"):
+                if each.stem not in self._known:  # it has ended
+                    each.unlink(missing_ok=True)
+            for number in {each.partition("_")[0] for each in job_ids}.intersection(self._known):
+                row = self._known[number]
+                if comment == row.comment:
+                    (self._folder / f"{number}.json").unlink(missing_ok=True)
+                else:
+                    kept = {"ctime": row.text("ctime"), "comment": comment}
+                    files.write(str(self._folder), f"{number}.json", kept)
+        except OSError as error:
+            raise BatchError(f"{error.filename}: {error.strerror}: the comment of a job cannot be kept") from None
+
+    def _comments(self) -> dict[str, str]:
+        """By number the comments that were changed; another job of that number has another time."""
+        found: dict[str, str] = {}
+        for number, row in self._known.items() if self._folder.is_dir() else ():
+            try:
+                kept = files.read(str(self._folder), f"{number}.json")
+            except OSError as error:
+                raise Unreachable(f"{self._folder}/{number}.json: cannot be read: {error.strerror}") from None
+            except (ValueError, RecursionError):
+                kept = None  # as if it had not been changed
+            if isinstance(kept, dict) and kept.get("ctime") == row.text("ctime"):
+                found[number] = str(kept.get("comment", row.comment))
+        return found
+
+    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+        """Where the server keeps a history."""
+        asked = [each for number in job_ids for each in (number, f"{number}[]")]
+        found: dict[str, JobEnd] = {}
+        for some in chunks(asked):
+            printed = history(self.commands.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
+            found |= job_ends(rows(printed), since)
+        return found
+
+    def site(self) -> Site:
+        """Its version; a queue is found by what a script asks for. Raises Unreachable."""
+        return Site(version=str(self._server().get("pbs_version", "")))
+
+    def clock(self) -> int | None:
+        """The server's. Raises Unreachable."""
+        said = self._server().get("timestamp")
+        return said if isinstance(said, int) else None
+
+    def _server(self) -> Mapping[str, object]:
+        return answer(self.commands.look(["qstat", "-B", "-f", "-F", "json"]))
+
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        """A job's own facts, by Slurm's names. Raises BatchError."""
+        self._look()
+        row = self._known.get(job_id.partition("_")[0])
+        if row is None:
+            raise BatchError(f"job {job_id} does not exist")
+        log = row.log or row.output
+        return {"JobId": job_id, "WorkDir": row.workdir, "Comment": row.comment, "StdOut": log}
+
+    def _names(self, job_ids: Sequence[str]) -> list[str]:
+        """What the commands call these jobs: an array's number looks like a job's. Raises Unreachable."""
+        if any(each.partition("_")[0] not in self._known for each in job_ids):
+            self._look()
+        found = []
+        for each in job_ids:
+            number = each.partition("_")[0]
+            name = self._known[number].name if number in self._known else number
+            found += command_ids(each, name)
+        return found
