@@ -36,11 +36,11 @@ def squeue_rows(text: str, separator: str) -> tuple[JobFiles, ...]:
         row = dict(zip(_FIELDS, values[start : start + len(_FIELDS)], strict=True))
         state = row["State"].rpartition("\n")[2].strip()  # behind the last row's end, and a cluster's name
         if state not in ENDS:
-            found.append(_job(row))
+            found.append(_files_of(row))
     return tuple(found)
 
 
-def _job(row: Mapping[str, str]) -> JobFiles:
+def _files_of(row: Mapping[str, str]) -> JobFiles:
     master, task, number = row["ArrayJobID"], row["ArrayTaskID"], row["JobID"]
     is_array = master.isdecimal() and task != "N/A"
     known = {
