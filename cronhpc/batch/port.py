@@ -82,7 +82,7 @@ class JobFiles:
     id: str  # without array parts
     command: str  # the script as it was named to sbatch, arguments behind it; "" for --wrap and standard input
     workdir: str
-    outputs: tuple[str, ...] = ()  # absolute glob patterns of its stdout and stderr (batch/slurm/live_files.py)
+    outputs: tuple[str, ...] = ()  # absolute glob patterns of its stdout and stderr (batch/slurm/rows.py)
 
 
 class Batch(Protocol):

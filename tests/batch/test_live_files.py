@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.batch.port import Unreachable
-from cronhpc.batch.slurm import live_files
+from cronhpc.batch.slurm import rows
 from cronhpc.store import logs
 
 MARK = "\x1eab12cd34\x1f"
@@ -47,22 +47,20 @@ PATHS = {
 
 @pytest.mark.parametrize(("facts", "paths"), PATHS.values(), ids=PATHS.keys())
 def test_a_live_job_writes(facts: dict[str, str], paths: list[str]) -> None:
-    (job,) = live_files.squeue_rows(row(**facts), MARK)
+    (job,) = rows.squeue_rows(row(**facts), MARK)
     assert list(job.outputs) == paths
     assert (job.id, job.command, job.workdir) == ("7", "/w/t.sh", "/w")
 
 
 def test_an_ended_job_writes_nothing_and_an_answer_cut_short_is_none() -> None:
     text = row() + row(State="COMPLETED") + row(State="PENDING", Command="(null)")
-    assert [job.command for job in live_files.squeue_rows(text, MARK)] == ["/w/t.sh", ""]
-    assert live_files.squeue_rows("", MARK) == ()
+    assert [job.command for job in rows.squeue_rows(text, MARK)] == ["/w/t.sh", ""]
+    assert rows.squeue_rows("", MARK) == ()
     with pytest.raises(Unreachable):
-        live_files.squeue_rows(text[:-30], MARK)
+        rows.squeue_rows(text[:-30], MARK)
     header = row(State="STATE", JobID="JOBID")
-    assert live_files.squeue_rows(f"# a site's wrapper\n{header}{text}bye\n", MARK) == live_files.squeue_rows(
-        text, MARK
-    )
-    assert live_files.squeue_rows(f"# a site's wrapper\n{header}bye\n", MARK) == ()
+    assert rows.squeue_rows(f"# a site's wrapper\n{header}{text}bye\n", MARK) == rows.squeue_rows(text, MARK)
+    assert rows.squeue_rows(f"# a site's wrapper\n{header}bye\n", MARK) == ()
 
 
 def test_a_file_is_known_by_whatever_name_it_is_looked_at(tmp_path: Path) -> None:

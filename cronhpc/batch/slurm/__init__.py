@@ -65,11 +65,11 @@ class Slurm(ByCommands):
 
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each of this user's live jobs runs and writes. Raises Unreachable."""
-        from cronhpc.batch.slurm import live_files
+        from cronhpc.batch.slurm import rows
 
         separator = text.new_separator()
-        asked = ["--me", "--states=all", f"--Format={live_files.squeue_format(separator)}"]
-        return live_files.squeue_rows(self.ask("squeue", asked), separator)
+        asked = ["--me", "--states=all", f"--Format={rows.squeue_format(separator)}"]
+        return rows.squeue_rows(self.ask("squeue", asked), separator)
 
     def script(self, job_id: str) -> str:
         """The text of the script that a live job runs: the copy that Slurm keeps. Raises Unreachable."""
