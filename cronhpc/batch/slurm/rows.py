@@ -8,7 +8,6 @@ print lines of its own around them: the header proves that squeue itself has ans
 from __future__ import annotations
 
 import re
-from glob import escape
 
 from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import JobFiles, Unreachable
@@ -183,6 +182,8 @@ def squeue_rows(text: str, separator: str) -> tuple[JobFiles, ...]:
 
 
 def _files_of(row: Mapping[str, str]) -> JobFiles:
+    from glob import escape
+
     master, task, number = row["ArrayJobID"], row["ArrayTaskID"], row["JobID"]
     is_array = master.isdecimal() and task != "N/A"
     known = {
