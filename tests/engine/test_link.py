@@ -116,7 +116,7 @@ def stand(tmp_path: Path) -> Stand:
     paths.scheduler.mkdir(parents=True)
     (tmp_path / "bin").mkdir()
     text, _ = scheduler.render(paths, Settings(), ID, str(tmp_path / "bin"))
-    text = re.sub(r"^.* tick --dir .*$", "true", text, flags=re.MULTILINE)
+    text = re.sub(r"^.* --dir .* --link .*$", "true", text, flags=re.MULTILINE)
     (paths.scheduler / "scheduler.slurm").write_text(text)
     return Stand(tmp_path)
 
@@ -321,6 +321,27 @@ def test_a_link_and_a_spare_that_begin_in_the_same_second(
 def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: int, exits: int, stand: Stand) -> None:
     """`sleep` is no time here: the shell's own clock is set on by it."""
     assert ticked(stand, f'set -- {codes}; shift "$count"; (exit "$1")') == (exits, calls)
+
+
+@pytest.mark.parametrize(
+    ("tick", "calls", "exits"),
+    [
+        pytest.param("[ $count = 1 ] || exit 9; kill $$; (exit 143)", ["daemon", "tick"], 9, id="one more tick"),
+        pytest.param("kill $$; (exit 0)", ["daemon", "tick"], 0, id="told again: no third"),
+        pytest.param("kill $$; touch $dir/scheduler/stop", ["daemon"], 0, id="stopped meanwhile: none"),
+        pytest.param("(exit 143)", ["daemon"], 143, id="it alone was ended: none"),
+    ],
+)
+def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
+    tick: str, calls: list[str], exits: int, stand: Stand
+) -> None:
+    """Preempted in mid-burst a daemon left what was due to its successor, up to an hour later."""
+    link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
+    link.write_text(link.read_text().replace("work=(tick) ended='' ", "work=(daemon --for 60) ended='' "))
+    told = stand.root / "work"
+    told.write_text("")
+    code, count = ticked(stand, f'echo "$work" >>{told}; {tick.replace("$count", "$((count + 1))")}')
+    assert (told.read_text().split(), count, code) == (calls, len(calls), exits)
 
 
 @pytest.mark.parametrize("code", [75, 137])
@@ -580,7 +601,7 @@ def test_options_that_the_settings_add_stand_beside_the_links_own(stand: Stand) 
     text, _ = scheduler.render(
         Paths(stand.root / "cron"), replace(Settings(), link_sbatch=given), ID, str(stand.root / "bin")
     )
-    text = re.sub(r"^.* tick --dir .*$", "true", text, flags=re.MULTILINE)
+    text = re.sub(r"^.* --dir .* --link .*$", "true", text, flags=re.MULTILINE)
     (stand.root / "cron" / "scheduler" / "scheduler.slurm").write_text(text)
     stand.arguments = ("0", f"cpu8:{LATER}:files")
     stand.run(Situation(NOON + 5))

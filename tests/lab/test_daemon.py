@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,25 @@ def test_a_daemon_that_is_a_job_hands_over_to_its_successor(team: Team) -> None:
         team.touch("ft")
         assert team.wait_gone(hung) < 2 + kill_wait(team.lab) + 2 * SLACK
         assert "daemon runs" in team.cronhpc("kill", "ALL", user="bob")
+    finally:
+        team.cronhpc("stop")
+    team.lab.wait_for(lambda: not team.links("RUNNING") and not team.links())
+
+
+def test_a_daemon_that_is_a_job_and_is_cancelled_calls_its_successor_for_the_next_slot(team: Team) -> None:
+    """It came at the end of the interval, and the slots until then were missed."""
+    team.settings(
+        "scheduler: {interval: 1h, min-interval: 1m}\nkill: {group: labgroup}\n"
+        'entries:\n  often: {schedule: "*/3 * * * *", command: "true"}\n'
+    )
+    team.lab.run(["bash", "-c", f"{' '.join(team.argv('start', '--daemon'))}"], "alice", env=team.env)
+    try:
+        team.lab.wait_for(lambda: team.links("RUNNING") and team.links() and (team.root / "status.json").exists())
+        [first] = team.links("RUNNING")
+        team.lab.run(["scancel", first], "alice")
+        [successor] = team.links()
+        soon = datetime.now() + timedelta(minutes=5)  # noqa: DTZ005 - as Slurm prints it
+        team.lab.wait_for(lambda: datetime.fromisoformat(team.lab.job(successor)["StartTime"]) < soon)
     finally:
         team.cronhpc("stop")
     team.lab.wait_for(lambda: not team.links("RUNNING") and not team.links())
