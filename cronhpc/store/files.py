@@ -12,6 +12,7 @@ import os
 import shlex
 import stat
 import time
+from itertools import islice
 from pathlib import Path
 
 from cronhpc.core.model import CronhpcError, StateError, command
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     _Value = TypeVar("_Value")
 
+_CHUNK = 64 * 1024  # bytes that are read at once, of a small file
 _MOST = 64 * 1024**2  # bytes: no file that cronhpc reads whole comes near it
 _NO_VERSION = 10_000  # formats that there will never be: such a number says nothing
 
@@ -392,20 +394,29 @@ def no_file(error: OSError) -> bool:
 
 
 def _content(path: Path, more_flags: int = 0) -> bytes:
-    with open_file(path, more_flags) as stream:
-        if os.fstat(stream.fileno()).st_size > _MOST:
+    fd, size = _opened(path, more_flags)
+    try:
+        if size > _MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return stream.read(_MOST)
+        parts = iter(lambda: os.read(fd, max(size, _CHUNK)), b"")
+        return b"".join(islice(parts, _MOST // _CHUNK))  # of a device's file, which says that it is empty, no more
+    finally:
+        os.close(fd)
 
 
-def open_file(path: Path, more_flags: int = 0) -> BinaryIO:
+def open_file(path: Path) -> BinaryIO:
     """A regular file, to be read; anything else of that name is refused, and not waited for. Raises OSError."""
+    return os.fdopen(_opened(path)[0], "rb")
+
+
+def _opened(path: Path, more_flags: int = 0) -> tuple[int, int]:
+    """A regular file's descriptor, and how many bytes it has. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | more_flags, 0o600)
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return os.fdopen(fd, "rb")
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode):
+        return fd, found.st_size
     os.close(fd)
-    number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
     raise OSError(number, "Is a directory" if number == errno.EISDIR else "Is no regular file", str(path))
 
 
