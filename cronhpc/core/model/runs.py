@@ -34,6 +34,7 @@ def entry_id(name: str) -> str:
     return f"{text[: _LONGEST_ID - 18]}~{digest(raw)[:16]}"
 
 
+@lru_cache(maxsize=4096)  # many entries have the same slots
 def slot_text(slot: int) -> str:
     """`slot` as ISO 8601 basic UTC, to the minute where it is on one: 20261127T1330Z; these sort by time."""
     moment = datetime.fromtimestamp(slot, UTC)
@@ -46,6 +47,7 @@ _SLOT = "([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})?Z"
 LOG_NAME = r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
 
 
+@lru_cache(maxsize=4096)
 def slot_of(text: str) -> int:
     """The reverse of `slot_text`. Raises ValueError."""
     parts = re.fullmatch(_SLOT, text)
