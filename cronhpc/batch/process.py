@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import subprocess  # noqa: TID251 - this is the one way
-from selectors import EVENT_READ, DefaultSelector
+from selectors import EVENT_READ, PollSelector
 
 from cronhpc.core.model import CronhpcError
 from cronhpc.cron.values import dataclass
@@ -85,11 +85,11 @@ def run(
     try:
         # a session of its own: a time-out can kill all of it, and a terminal's ^C does not reach it half-way
         child = subprocess.Popen(
-            [os.fsencode(part) for part in (program, *argv[1:])],
+            [program, *argv[1:]],
             stdin=subprocess.DEVNULL if input is None else (source := _readable(input)),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+            env=env,
             cwd=cwd,
             start_new_session=True,
         )
@@ -128,7 +128,7 @@ class _Watch:
         self.enough = enough
         self.satisfied = False
         self.parts: dict[int, list[bytes]] = {}
-        self.selector = DefaultSelector()
+        self.selector = PollSelector()
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
