@@ -41,7 +41,7 @@ from cronhpc.store.files import read_bytes, replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cronhpc.core.model import Decision, Entry, Key, Submit, World
     from cronhpc.engine.site import Site
@@ -146,18 +146,12 @@ class Submitter:
             else:
                 prepared.append(row)
         held: list[Held] = []
-        for chunk in self._chunks(self._claimed(prepared)):
-            if why := self.progress.ended_by:
-                for row in chunk:
-                    self._give_back(row)
-                    self.note(row, Done.PASSING, f"not tried: {why}")
-                continue
-            for row, answer in zip(chunk, self._answers(chunk), strict=True):
-                if isinstance(answer, str):
-                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                    self._finish_replaced(row)
-                else:
-                    self._note_error(row, answer)
+        for row, answer in self._answers(self._claimed(prepared)):
+            if isinstance(answer, str):
+                held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
+                self._finish_replaced(row)
+            else:
+                self._note_error(row, answer)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
@@ -225,16 +219,6 @@ class Submitter:
     def _script(self, row: Submit) -> str:
         command = self.site.paths.state / "commands" / f"{row.key.entry}.slurm"
         return str(command) if row.entry.command else row.entry.script
-
-    def _chunks(self, rows: Sequence[Submit]) -> list[Sequence[Submit]]:
-        """Those that were held up go one by one: side by side, who is taken under a limit would be chance."""
-        waiting = {name for name, state in self.world.states.items() if state.held_since}
-        many = max(1, self.site.settings.parallel) * 16  # an error stops what comes after it: not too many at once
-        found: list[Sequence[Submit]] = []
-        for held, some in groupby(rows, key=lambda row: row.entry.name in waiting):
-            alike, size = list(some), 1 if held else many
-            found += [alike[i : i + size] for i in range(0, len(alike), size)]
-        return found
 
     # --- phase one: claims
 
@@ -318,14 +302,26 @@ class Submitter:
 
     # --- phase two: held submission, the id on disk
 
-    def _answers(self, rows: Sequence[Submit]) -> list[str | BatchError]:
-        """Job ids, or why not; a few sbatch at once, and none started once nobody answers."""
-        if len(rows) == 1 or self.site.settings.parallel == 1:
-            return [self._submit_held(row) for row in rows]
-        from concurrent.futures import ThreadPoolExecutor
+    def _answers(self, rows: Sequence[Submit]) -> Iterator[tuple[Submit, str | BatchError]]:
+        """Job ids, or why not; a few sbatch at once, and none is started once nobody answers.
 
-        with ThreadPoolExecutor(self.site.settings.parallel) as pool:
-            return list(pool.map(self._submit_held, rows))
+        Those that were held up go one by one: side by side, who is taken under a limit would be chance.
+        """
+        waiting = {name for name, state in self.world.states.items() if state.held_since}
+        at_once = self.site.settings.parallel
+        for held, some in groupby(rows, key=lambda row: row.entry.name in waiting):
+            alike = list(some)
+            if held or len(alike) == 1 or at_once == 1:
+                for row in alike:
+                    yield row, self._submit_held(row)
+                continue
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = ThreadPoolExecutor(at_once)
+            try:
+                yield from zip(alike, pool.map(self._submit_held, alike), strict=True)
+            finally:
+                pool.shutdown(cancel_futures=True)  # a signal may end this
 
     def _submit_held(self, row: Submit) -> str | BatchError:
         """Submit held, and record the id at once."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cronhpc.batch.local import Local
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.core.model import Call, Done, Queue, Started, Submit
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
@@ -201,3 +201,36 @@ def test_many_runs_take_no_more_listings_of_the_claims_than_few(site: Site, monk
     assert len(many.batch.queue().jobs) == 12
     few = listed.count(os.fspath(site.paths.claims))
     assert listed.count(os.fspath(many.paths.claims)) == few > 0
+
+
+class Ending(Changing):
+    """A batch system that takes `taken` submissions, and then ends the tick's by `error`."""
+
+    def __init__(self, local: Local, taken: int, error: BatchError) -> None:
+        super().__init__(local)
+        self.taken, self.error, self.asked = taken, error, 0
+
+    def submit(self, job: Submission) -> str:
+        self.asked += 1
+        if self.asked > self.taken:
+            raise self.error
+        return self.local.submit(job)
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [pytest.param(Unreachable("no answer"), 8, id="silence"), pytest.param(Limited("full"), 1, id="a limit")],
+)
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_after_an_error_of_a_long_burst_no_more_is_submitted_and_each_slot_says_so(
+    site: Site, error: BatchError, tries: int, parallel: int
+) -> None:
+    rows = "".join(f"  more{n}: {{schedule: '*/30 * * * *', command: 'true'}}\n" for n in range(70))
+    (site.paths.root / "cronhpc.yaml").write_text(f"{SETTINGS}{rows}scheduler: {{parallel: {parallel}}}\n")
+    again = open_site(str(site.paths.root), "local", {"HOME": str(site.paths.root.parent)})
+    tick(again, NOW - 1190)
+    ending = Ending(again.batch, 3, error)  # type: ignore[arg-type]  # as above
+    done = [o for o in ticked(replace(again, batch=ending), NOW).outcomes if isinstance(o.decision, Submit)]  # type: ignore[arg-type]  # as above
+    assert len({o.decision.entry.name for o in done if isinstance(o.decision, Submit)}) == len(done) == 72
+    assert ending.asked < 3 + tries + parallel
+    assert sum(f"not tried: {error.text}" in o.detail for o in done) == len(done) - ending.asked
