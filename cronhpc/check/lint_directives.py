@@ -12,7 +12,7 @@ from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import count, dataclass, field, nearest, replace
-from cronhpc.script import sbatch_options, sbatch_values, spelling, typography
+from cronhpc.script import sbatch_options, sbatch_values, spelling
 from cronhpc.script.dialect import SLURM, SYSTEMS, Dialect
 from cronhpc.script.directives import comment_lines, cut_at, text_lines
 from cronhpc.script.header import Header, looks_meant
@@ -90,8 +90,8 @@ def _value(option: Option) -> Iterator[Problem]:
         fix = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
         what = f"{shown}: sbatch does not expand {word}{', and refuses it' if why else ''}."
         yield Problem("E207" if why else "W210", what, fix, line=option.line, key=option.name)
-    elif why or typography.is_suspect(value):
-        changed = typography.fix_of_value(name, value)
+    elif why or sbatch_options.is_suspect(value):
+        changed = sbatch_options.fix_of_value(name, value)
         what, fix = why or ("sbatch takes it as it stands.", "")
         fix = f"No blanks around =: write {name}{value}." if value.startswith("=") else fix
         yield Problem("E207" if why else "W225", f"{shown}: {what}", changed or fix, line=option.line, key=option.name)
@@ -170,7 +170,7 @@ def _repeated(header: Header) -> Iterator[Problem]:
 def _world(header: Header, facts: Facts) -> Iterator[Problem]:
     partition = header.find("partition")
     value = (partition and partition.value) or ""
-    doubted = sbatch_values.fault("partition", value) or typography.is_suspect(value)
+    doubted = sbatch_values.fault("partition", value) or sbatch_options.is_suspect(value)
     if partition and facts.partitions is not None and not doubted:
         yield from _partitions(partition, facts.partitions)
     if facts.partitions is not None and not facts.refused:  # else sbatch has said it

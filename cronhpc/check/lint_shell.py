@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cronhpc.core import model
 from cronhpc.core.model import Problem
-from cronhpc.script import typography
+from cronhpc.script import sbatch_options
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header
 from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask, self_submissions
@@ -260,10 +260,11 @@ def _word_processed(code: tuple[Piece, ...]) -> Iterator[Problem]:
             continue
         open_text = mask(piece.text)
         match = re.search(
-            f"[{typography.QUOTES}{typography.BLANKS}{typography.UNSEEN}]|(?<=\\s)[{typography.DASHES}]+\\w", open_text
+            f"[{sbatch_options.QUOTES}{sbatch_options.BLANKS}{sbatch_options.UNSEEN}]|(?<=\\s)[{sbatch_options.DASHES}]+\\w",
+            open_text,
         )
         if match:
-            kind = typography.changed(match[0])
+            kind = sbatch_options.changed(match[0])
             what = f"a word processor has changed its {kind}: the shell takes them for letters."
             line = piece.line + piece.text.count("\n", 0, match.start())
             yield Problem("W225", what, f"Type the {kind} of this line again.", line=line, key="characters")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import takewhile
 
-from cronhpc.script import sbatch_options, sbatch_values, typography
+from cronhpc.script import sbatch_options, sbatch_values
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM
 from cronhpc.script.sbatch_options import Option
@@ -121,7 +121,7 @@ def _fix_of_value(before: Option, rest: list[str]) -> str:
     if word.startswith("=") or (value in {"", "="} and before.name in sbatch_options.VALUE):
         right = word if not word.startswith("=") else word.removeprefix("=") or " ".join(rest[1:2])
         return f"No blanks around =: write {name}={right}."
-    if changed := typography.fix_of_value(name, " ".join([value, *rest])):
+    if changed := sbatch_options.fix_of_value(name, " ".join([value, *rest])):
         return changed
     if re.fullmatch(r"\d+", value) and re.fullmatch(r"(?i)[KMGT]B?", word):
         return f"No blanks in a size: write {name}={value}{word}."
@@ -188,9 +188,9 @@ class _OptionReader:
     @staticmethod
     def _where_it_belongs(rest: list[str], before: Option | None) -> str:
         word = rest[0]
-        if changed := typography.fix_of_word(word):
+        if changed := sbatch_options.fix_of_word(word):
             return changed
-        if not typography.plain(word).strip():
+        if not sbatch_options.plain(word).strip():
             return "Remove the unseen characters there."
         if word == "-":
             return "Write the - before its option, without a blank between; a long one has two."
@@ -266,7 +266,7 @@ class _OptionReader:
         return self.at < len(self.words) and self.words[self.at][1] == line and self.words[self.at][0][0] != "-"
 
     def _unknown_letter(self, word: str, letter: str, line: int) -> None:
-        if changed := typography.fix_of_word(word):
+        if changed := sbatch_options.fix_of_word(word):
             self._problem("E201", line, word, "sbatch cannot read its dashes.", changed, key=word)
             return
         name = word[1:].partition("=")[0]

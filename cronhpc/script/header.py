@@ -14,8 +14,7 @@ from cronhpc.script import directives
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.directives import UnclosedQuoteError, text_lines
-from cronhpc.script.sbatch_options import GPU_COUNTS, Option
-from cronhpc.script.typography import DASHES
+from cronhpc.script.sbatch_options import DASHES, GPU_COUNTS, Option
 
 _FIRST = re.compile(rb"[ \t]*(?:#?[ \t]*![ \t]*|#[ \t]*)(/[\w./-]*bin/[^\n]*)")
 _GPU_GRES = frozenset({"gpu", "shard", "mps"})
