@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cronhpc.again.piece_options import log_pattern, merged, told_by_slurm, written
+from cronhpc.again.submit import log_pattern, merged, told_by_slurm, written
 
 SHOWN = {
     "Partition": "gpu",
