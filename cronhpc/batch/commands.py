@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
-from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
+from cronhpc.batch.process import SCRATCH, Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import FAILURES, JobEnd, Result, command
 from cronhpc.cron.values import dataclass, replace
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         names: Sequence[str] | None  # the only variables that runs get
         timeout: float  # seconds for what changes something; 30
         query_timeout: float  # seconds for what asks; 20
+
+    from cronhpc.batch.port import Submission
 
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
@@ -373,3 +375,40 @@ class ByCommands(Batch):
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
         changed(argv[0], self.commands.change(argv), self.signs, gone_is_fine=gone_is_fine)
+
+
+# --- scripts that carry what a job cannot be given beside itself ------------------------------------------------------
+
+_FUNCTION = re.compile(r"BASH_FUNC_([\w:.+-]+)(?:%%|\(\))")  # as bash names one that it exports
+_READ_ONLY = frozenset({"BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID"})
+
+
+def wrapped_text(job: Submission, environment: Mapping[str, str], begins: str = "") -> str:
+    """The text of `job.script`, a bash script, that first sets what it cannot be given beside itself.
+
+    That is `environment`, the working folder, and the script's arguments. `begins`: lines before those. Raises Refused.
+    """
+    import shlex
+    from pathlib import Path
+
+    try:
+        text = Path(job.script).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise Refused(f"{job.script}: cannot be read ({error.strerror})") from None
+    first, _, rest = text.partition("\n")
+    lines = [_exported(*each) for each in environment.items()]
+    lines += [f"cd -- {shlex.quote(job.chdir)} || exit 127\n"] if job.chdir else []
+    return f"{first}\n{begins}{''.join(lines)}set -- {shlex.join(job.arguments)}\n{rest}"
+
+
+def _exported(name: str, value: str) -> str:
+    """A variable as bash sets it, or a function that bash has exported; "" for what bash could not have."""
+    import shlex
+
+    function = _FUNCTION.fullmatch(name)
+    if function and value.startswith("() {"):
+        return f"{function[1]} {value}\nexport -f {function[1]}\n"
+    if not name.isidentifier() or not name.isascii() or name in _READ_ONLY:
+        return ""
+    own = f'[ -n "${name}" ] || ' if name in SCRATCH else ""  # the job has one of its own
+    return f"{own}export {name}={shlex.quote(value)}\n"

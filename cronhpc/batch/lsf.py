@@ -24,9 +24,9 @@ from cronhpc.batch.commands import (
     submission_error,
     task_numbers,
     told,
+    wrapped_text,
 )
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
-from cronhpc.batch.wrapped import wrapped_text
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace

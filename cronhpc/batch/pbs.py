@@ -27,11 +27,11 @@ from cronhpc.batch.commands import (
     task_list,
     task_numbers,
     told,
+    wrapped_text,
 )
 from cronhpc.batch.local import supervisor as files
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import run_many
-from cronhpc.batch.wrapped import wrapped_text
 from cronhpc.core.model import TOKEN, Job, JobEnd, Queue, Result, log_name
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.commands import wrapped_text
 from cronhpc.batch.port import Submission
-from cronhpc.batch.wrapped import wrapped_text
 
 PART = Path(__file__).resolve().parents[2] / "deploy" / "link" / "pbs.sh"
 RECORDED = (

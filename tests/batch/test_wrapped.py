@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.commands import wrapped_text
 from cronhpc.batch.port import Refused, Submission
-from cronhpc.batch.wrapped import wrapped_text
 
 pytestmark = pytest.mark.processes
 
