@@ -134,27 +134,27 @@ def _elsewhere(console: Console, known: Status) -> list[str]:
 
 def _nagios(args: argparse.Namespace, console: Console) -> int:
     """What cannot be looked at is unknown: code 2 would mean that it is down."""
-    from cronhpc.page import metrics
+    from cronhpc.page import write
 
     try:
         known = facts(console)
         names = [*(entry.name for entry in known.entries), *(gone.name for gone in known.deleted)]
         if args.name is not None and args.name not in names:
             raise no_such("entry", args.name, names)
-        code, line = metrics.nagios(known, args.name, console.now)
+        code, line = write.nagios(known, args.name, console.now)
     except (CronhpcError, OSError) as error:
-        code, line = metrics.UNKNOWN, metrics.one_line(metrics.UNKNOWN, str(error))
+        code, line = write.UNKNOWN, write.one_line(write.UNKNOWN, str(error))
     console.say(line)
     return code
 
 
 def _prometheus(args: argparse.Namespace, console: Console) -> int:
-    from cronhpc.page import metrics, view
+    from cronhpc.page import view, write
 
     paths = paths_of(console)
     known = facts(console)
     pasts = view.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
-    text = metrics.prometheus(known, pasts, console.now)
+    text = write.prometheus(known, pasts, console.now)
     if args.out:
         from cronhpc.store.files import write_out
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem
+from cronhpc.views import chain, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
 
     from cronhpc.engine.site import Site
+    from cronhpc.page.view import Past
     from cronhpc.store.files import Paths
-    from cronhpc.views.facts import Status
+    from cronhpc.views.facts import DeletedEntry, EntryStatus, Notice, Status
     from cronhpc.views.style import Style
 
 
@@ -99,3 +104,167 @@ def _is_new(path: Path, now: int) -> bool:
         return 0 <= now - path.stat().st_mtime < _EVERY
     except FileNotFoundError:
         return False
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+Value = tuple[dict[str, str], float]
+_CRITICAL = frozenset({"failed", "suspended", "missed", "invalid", "not trusted", "error"})
+
+
+class Gauge(NamedTuple):
+    """One metric: its name without the prefix, what it says, and its values by labels."""
+
+    name: str
+    words: str
+    values: Sequence[Value]
+
+
+def prometheus(known: Status, pasts: Mapping[str, Past] | None, now: int) -> str:
+    """The text format. `known`: `status.facts`; `pasts`: what history tells, None where it may not be read."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(_collector(known, pasts, now))
+    return generate_latest(registry).decode()
+
+
+def _collector(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Collector:
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.registry import Collector
+
+    whose = {"owner": text.clean(known.owner), "directory": text.clean(known.directory)}
+
+    class Facts(Collector):
+        """All of them, once."""
+
+        def collect(self) -> Iterator[Metric]:
+            for gauge in _gauges(known, pasts, now):
+                names = sorted({name for labels, _ in gauge.values for name in labels})
+                family = GaugeMetricFamily(f"cronhpc_{gauge.name}", gauge.words, labels=[*whose, *names])
+                for labels, value in gauge.values:
+                    family.add_metric([*whose.values(), *(text.clean(labels[name]) for name in names)], value)
+                yield family
+
+    return Facts()
+
+
+def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterator[Gauge]:
+    yield from _chain(known, now)
+    for name, words, value in _OF_ENTRIES:
+        values = [({"entry": each.name}, at) for each in known.entries if (at := value(each, now)) is not None]
+        yield Gauge(name, words, values)
+    yield Gauge("live_runs", "Runs in the queue by their state.", _live((*known.entries, *known.deleted)))
+    deleted = [({"entry": each.name}, len(each.runs)) for each in known.deleted]
+    yield Gauge("deleted_live_runs", "Runs in the queue of an entry that was deleted.", deleted)
+    kinds = ("kill", "pause")
+    standing = [switch.kind for switch in known.switches if not switch.expired]
+    yield Gauge("switches", "Switches that stand.", [({"kind": kind}, standing.count(kind)) for kind in kinds])
+    yield Gauge("needs_attention", "Things that somebody has to look at.", [({}, len(known.attention))])
+    if pasts is not None:
+        runs = [
+            ({"entry": name, "result": result}, number)
+            for name, past in sorted(pasts.items())
+            for result, number in sorted(past.results.items())
+        ]
+        yield Gauge("runs", "Runs and slots of the last 30 days by how they ended.", runs)
+    if cost := known.cost:
+        yield Gauge("own_jobs", "Jobs that the scheduler itself ran in the last 30 days.", [({}, cost.jobs)])
+        yield Gauge("own_cpu_seconds", "CPU seconds allocated to them.", [({}, cost.cpu_seconds)])
+
+
+def _chain(known: Status, now: int) -> Iterator[Gauge]:
+    state, last = known.chain.state, known.chain.last_tick
+    yield Gauge("chain_fine", "1 while the scheduler goes on by itself.", [({}, int(state in chain.FINE))])
+    yield Gauge("chain_state", "How the scheduler is, in a word.", [({"state": state}, 1)])
+    if last is not None:
+        yield Gauge("last_tick_timestamp_seconds", "When the scheduler last made its pass.", [({}, last)])
+        yield Gauge("chain_age_seconds", "Seconds since then, when this was written.", [({}, now - last)])
+    yield Gauge("batch_answers", "1 if the batch system answers.", [({}, int(known.batch.answers))])
+
+
+def _latency(entry: EntryStatus, _: int) -> int | None:
+    last = entry.last
+    return None if last is None or last.submitted is None or last.slot is None else max(last.submitted - last.slot, 0)
+
+
+# Of each entry: a metric, what it says, and its value at an instant, None where nobody knows it.
+_OF_ENTRIES: tuple[tuple[str, str, Callable[[EntryStatus, int], int | None]], ...] = (
+    ("last_success_slot_timestamp_seconds", "The newest slot that went well.", lambda each, _: each.previous_success),
+    (
+        "last_success_age_seconds",
+        "Seconds since that slot, when this was written.",
+        lambda each, now: None if each.previous_success is None else now - each.previous_success,
+    ),
+    ("next_slot_timestamp_seconds", "The next slot.", lambda each, _: each.next),
+    ("failures_in_a_row", "Failed slots in a row.", lambda each, _: each.failures),
+    (
+        "stopped",
+        "1 while a switch or its suspension stops it.",
+        lambda each, _: int(bool(each.switch or each.suspended)),
+    ),
+    ("submit_latency_seconds", "From the newest ended run's slot to its submission.", _latency),
+    (
+        "queue_wait_seconds",
+        "How long that run waited in the queue.",
+        lambda each, _: each.last.waited if each.last else None,
+    ),
+    ("run_seconds", "How long it ran.", lambda each, _: each.last.took if each.last else None),
+)
+
+
+def _live(entries: Sequence[EntryStatus | DeletedEntry]) -> list[Value]:
+    counts: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        for run in entry.runs:
+            key = (entry.name, "held" if run.held else run.state.lower())
+            counts[key] = counts.get(key, 0) + 1
+    return [({"entry": name, "state": state}, number) for (name, state), number in sorted(counts.items())]
+
+
+# --- Nagios --------------------------------------------------------------------------------------------------------
+
+OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
+_FAILING = frozenset({"failed", "suspended"})
+_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_NAMED = 3
+
+
+def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
+    """Exit code and one line: of everything, or of one entry."""
+    entries = [entry for entry in known.entries if name in {None, entry.name}]
+    own = {entry.name for entry in entries} | {entry.source for entry in entries}
+    rows = [row for row in known.attention if name is None or row.name in own]
+    code = _code(known, rows)
+    parts = [f"{row.name} {row.what}" for row in rows[:_NAMED]]
+    parts += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
+    if known.chain.state not in chain.FINE | {"unknown"}:
+        parts.insert(0, f"the scheduler is {known.chain.state}")
+    if code == UNKNOWN:
+        parts.insert(0, f"{known.batch.name} does not answer")
+    deleted = [each for each in known.deleted if name in {None, each.name}]
+    parts = parts or ([text.count(len(entries), "entry", "entries") + " fine"] if entries or not deleted else [])
+    parts += [f"{each.name} was deleted and has {text.count(len(each.runs), 'job')} left" for each in deleted[:_NAMED]]
+    return code, one_line(code, "; ".join(parts), _perfdata(known, entries, rows, now))
+
+
+def _code(known: Status, rows: Sequence[Notice]) -> int:
+    if known.chain.state in chain.DOWN or any(row.kind in _CRITICAL for row in rows):
+        return CRITICAL
+    if not known.batch.answers or known.chain.state == "unknown":
+        return UNKNOWN
+    return WARNING if rows or known.chain.state not in chain.FINE else OK
+
+
+def one_line(code: int, what: str, perfdata: str = "") -> str:
+    """As plugins print it; the bar is theirs."""
+    line = text.one_line(what).replace("|", "/")
+    return f"CRONHPC {_WORDS[code]} - {line}" + (f" | {perfdata}" if perfdata else "")
+
+
+def _perfdata(known: Status, entries: Sequence[EntryStatus], rows: Sequence[Notice], now: int) -> str:
+    last = known.chain.last_tick
+    named = {row.name for row in rows if row.kind in _FAILING}  # also runs by hand, which count in no streak
+    failing = sum(1 for entry in entries if entry.failures or entry.name in named)
+    values = [f"entries={len(entries)}", f"failing={failing}", f"attention={len(rows)}"]
+    return " ".join([*values, *([f"last_tick_age={max(now - last, 0)}s"] if last is not None else [])])

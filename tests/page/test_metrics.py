@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpc.core.model import ChainFacts, EntryState, Queue, SchedulerState, World
-from cronhpc.page import metrics, view
+from cronhpc.page import view, write
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
 from tests.view_situations import ENTRIES, NOW, SPARE, STATES, WORLD, at, entry, facts_of, running
@@ -20,7 +20,7 @@ QUIET = replace(WORLD, switches=(), skipped=(), states={n: s for n, s in STATES.
 def values(facts: Status, pasts: dict[str, view.Past] | None = None) -> dict[tuple[str, ...], float]:
     """Each sample by its name and its labels' values, but for whose it is."""
     found = {}
-    for family in text_string_to_metric_families(metrics.prometheus(facts, pasts, NOW)):
+    for family in text_string_to_metric_families(write.prometheus(facts, pasts, NOW)):
         assert family.type == "gauge"
         assert family.documentation
         for sample in family.samples:
@@ -136,7 +136,7 @@ def test_any_name_is_a_label(name: str) -> None:
     ],
 )
 def test_a_line_and_its_code(world: World, name: str | None, code: int, line: str) -> None:
-    found, said = metrics.nagios(facts_of(world), name, NOW)
+    found, said = write.nagios(facts_of(world), name, NOW)
     assert found == code
     assert said.startswith(line)
     assert "\n" not in said
@@ -145,7 +145,7 @@ def test_a_line_and_its_code(world: World, name: str | None, code: int, line: st
 
 def test_many_things_are_still_one_line() -> None:
     states = {e.name: replace(STATES["backup"], failures=2) for e in ENTRIES}
-    _, said = metrics.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
+    _, said = write.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
     assert "and 3 more | entries=4 failing=4 attention=6 last_tick_age=436s" in said
 
 
@@ -153,7 +153,7 @@ def test_who_has_failed_is_counted_also_where_no_streak_has_begun() -> None:
     """Runs by hand count in no streak, and one that is to be tried again in none yet."""
     last = {"result": "failed", "slot": at("13:00"), "exit_code": 1, "by_hand": True}
     states = {e.name: replace(STATES["backup"], failures=0, last=last) for e in ENTRIES}
-    _, said = metrics.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
+    _, said = write.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
     assert "entries=4 failing=4 " in said
 
 
@@ -180,7 +180,7 @@ def test_a_run_of_a_deleted_entry_is_a_run_in_the_queue() -> None:
     ],
 )
 def test_a_deleted_entry_that_still_runs_is_named(name: str | None, line: str) -> None:
-    code, said = metrics.nagios(facts_of(GONE), name, NOW)
+    code, said = write.nagios(facts_of(GONE), name, NOW)
     assert code == 0
     assert said.startswith(line)
 
