@@ -1,4 +1,4 @@
-"""The page as a file: history, the tails of failed runs' logs and the slots to come, drawn by views/page."""
+"""The page as a file (history, the tails of failed logs, the slots to come; view.py draws it), and metrics."""
 
 from __future__ import annotations
 
