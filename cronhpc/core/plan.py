@@ -152,7 +152,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterat
     before = [claim for claim in lives.of_entry(entry_id(entry.name)) if claim.key.slot <= world.now]
     live = [claim.job_id or "" for claim in before]
     # What has lasted as long as there is time left to the next slot may well last until then.
-    left = due.next - world.now if due.next is not None else 0
+    left = due.next - world.now
     lasting = [claim.job_id or "" for claim in before if world.now - claim.key.slot >= left]
     doubt = next((why for each in live if (why := lives.absent.get(each)) is Absence.ONE_LOOK), None)
     for slot in due.slots:

@@ -67,18 +67,18 @@ class Due:
     """`slots` are due now, oldest first; `missed` collapses those that will not run; `next` is the first one later."""
 
     slots: tuple[int, ...]
-    next: int | None
+    next: int
     entry: Entry
     missed: Skip | None = None
 
-    def near(self, world: World) -> tuple[list[int], int | None]:
+    def near(self, world: World) -> tuple[list[int], int]:
         """Slots before the next possible tick, which would come too late if they waited for it; and the one after.
 
         Where only ticks on a login node submit, nobody knows when that is: all slots of the next `ahead`.
         """
         by_login = world.chain.by_login
         until = world.now + (world.settings.ahead if by_login else world.settings.min_interval)
-        if (world.call.by_daemon and not by_login) or not world.chain.wanted or self.next is None or self.next >= until:
+        if (world.call.by_daemon and not by_login) or not world.chain.wanted or self.next >= until:
             return [], self.next
         found, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:
@@ -121,10 +121,9 @@ class Seen:
             lasting[entry] = max(lasting.get(entry, 0), *(slot for slot in scheduled if slots[slot]), 0)
         return cls(newest, lasting, {key.entry for key in edited})
 
-    def want(self, slot: int | None, *, at_once: bool = False) -> None:
+    def want(self, slot: int, *, at_once: bool = False) -> None:
         """A tick must come for `slot`; `at_once`: it is not to wait for `min-interval`."""
-        if slot is not None:
-            (self.urgent if at_once else self.nexts).append(slot)
+        (self.urgent if at_once else self.nexts).append(slot)
 
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""

@@ -75,7 +75,7 @@ class Actor(Progress):
         """
         for row in rows:
             if asks and self.unreachable:
-                if isinstance(row, model.Cancel) and row.key is not None:
+                if isinstance(row, model.Cancel):
                     self.not_cancelled.add(row.key)
                 self.note(row, Done.PASSING, f"not tried: {self.unreachable}")
                 continue
@@ -110,14 +110,13 @@ class Actor(Progress):
 
     def _cancel(self, cancel: model.Cancel) -> str | None:
         """What is to go has not begun. This tick may have been stopped since it looked, so the disk is asked again."""
-        if cancel.key is not None and self._has_gone_on(cancel, cancel.key):
+        if self._has_gone_on(cancel):
             self.not_cancelled.add(cancel.key)
             return "it was released meanwhile"
         try:
             self.site.batch.cancel([cancel.job_id], pending_only=True)
         except BatchError:
-            if cancel.key is not None:
-                self.not_cancelled.add(cancel.key)
+            self.not_cancelled.add(cancel.key)
             raise
         return None
 
@@ -151,8 +150,9 @@ class Actor(Progress):
                 else:
                     self.note(row, Done.OK)
 
-    def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
+    def _has_gone_on(self, cancel: model.Cancel) -> bool:
         """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
+        key = cancel.key
         if cancel.only == "ahead":
             return key.slot <= self.clock
         if cancel.only != "held" or self.claims.job_id(key) != cancel.job_id:

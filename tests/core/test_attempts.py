@@ -111,6 +111,14 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     ),
     "claimed, and no job anywhere: submitted again": (unfinished(CLAIMED), ["again #1"]),
     "claimed while the queue was being asked: another tick is at work": (unfinished(CLAIMED, of={"fresh": True}), []),
+    "claimed, no job, and its script is invalid since: it waits": (
+        unfinished(CLAIMED, entries=(entry(deadline=3600, problem=Problem("E224", "x", "y")),)),
+        [],
+    ),
+    "claimed, no job, and its script changed in the last seconds: it waits": (
+        unfinished(CLAIMED, entries=(entry(deadline=3600, fresh=True),)),
+        [],
+    ),
     "claimed, no job, past its deadline: missed": (unfinished(CLAIMED, now="15:05"), ["finish missed", "submit #1"]),
     "claimed, no job, the entry is gone: missed": (unfinished(CLAIMED, entries=()), ["finish missed"]),
     "claimed, no job, a kill switch stands: stopped": (
@@ -125,6 +133,10 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "recorded, and a late twin is held: the twin goes": (
         unfinished(SUBMITTED, held(7, K), held(9, K), job_id="7"),
         ["release 7", "cancel 9"],
+    ),
+    "recorded, and a late twin runs: what has begun is left alone": (
+        unfinished(RELEASED, job(7, of=K), job(9, of=K), job_id="7"),
+        [],
     ),
     "recorded and held, a kill switch stands: cancelled": (
         unfinished(SUBMITTED, held(7, K), job_id="7", switches=(switch("e"),)),
@@ -141,6 +153,10 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "recorded, never released, and gone: it never ran, so once more": (
         unfinished(SUBMITTED, job_id="7", absent=MISSED),
         ["finish lost retry"],
+    ),
+    "recorded, never released, and gone since before its deadline: missed": (
+        unfinished(SUBMITTED, job_id="7", absent=MISSED, now="15:05"),
+        ["finish missed", "submit #1"],
     ),
     "recorded by another tick while the queue was being asked: left alone": (
         unfinished(SUBMITTED, job_id="7", of={"fresh": True}),
@@ -162,6 +178,10 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "released and running: nothing": (unfinished(RELEASED, job(7, of=K), job_id="7"), []),
     "released, then held by its user: that is the user's word": (unfinished(RELEASED, held(7, K), job_id="7"), []),
     "released and completed: ok": (unfinished(RELEASED, job(7, "COMPLETED", of=K), job_id="7"), ["finish ok"]),
+    "released and completed, and accounting gave no answer: looked at again": (
+        unfinished(RELEASED, job(7, "COMPLETED", of=K), job_id="7", job_ends=None),
+        [],
+    ),
     "released and failed: failed": (unfinished(RELEASED, job(7, "FAILED", of=K), job_id="7"), ["finish failed"]),
     "released and failed, retries left: a further attempt": (
         unfinished(RELEASED, job(7, "FAILED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
@@ -190,6 +210,15 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     ),
     "finished, its retry is not due yet: nothing": (
         unfinished(FINISHED, of={"job_end": JobEnd(Result.FAILED), "retry_at": at("14:30")}),
+        [],
+    ),
+    "finished, its retry is due, and its entry has had as many as it may beyond its schedule: it waits": (
+        unfinished(
+            FINISHED,
+            of={"job_end": JobEnd(Result.FAILED), "retry_at": at("14:04")},
+            settings={"budget_entry": 3},
+            recent=((at("13:30") // 60, "e", 1), (at("13:40") // 60, "e", 2)),
+        ),
         [],
     ),
     "submitted ahead, and its entry is gone: cancelled": (
@@ -261,6 +290,10 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     "a tick that was killed had cancelled it: the claim follows": (ahead(LIFTED, entries=()), ["withdraw 7"]),
     "somebody has let it run before its time: that was its run": (
         ahead(job(7, "CANCELLED", of=K, ended=at("13:55"), nodes="cpu1"), entries=(EDITED,)),
+        [],
+    ),
+    "somebody has cancelled it while it was held, nobody tells when: not submitted again": (
+        ahead(job(7, "CANCELLED", of=K), step=SUBMITTED),
         [],
     ),
     "… then it is": (ahead(LIFTED, now="14:01"), ["finish cancelled"]),

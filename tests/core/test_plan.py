@@ -64,6 +64,14 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         one("12:20", entry(catch_up="none"), state("11:00"), last_tick=at("11:00")),
         ["submit 12:00"],
     ),
+    "catch-up none, and nobody knows when the last tick was: none": (
+        one("12:30", entry(catch_up="none"), state("07:00"), last_tick=None),
+        ["used up 12:00 missed (5)", "wait 13:00 not due"],
+    ),
+    "the slot that was noted as the next is none by now: nothing is due": (
+        one("12:30", entry(), state("12:00", schedule_key="0 * * * *|UTC|", next_slot=at("12:20"))),
+        ["wait 13:00 not due"],
+    ),
     "catch-up all is bounded": (
         one("12:30", entry(catch_up="all", overlap="allow", catch_up_limit=2), state("07:00")),
         ["used up 10:00 missed (3)", "submit 11:00", "submit 12:00", "wait 13:00 not due"],
@@ -153,6 +161,10 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         one("12:00:10", entry(problem=Problem("E224", "x", "y")), state("11:00")),
         ["wait 12:00 invalid"],
     ),
+    "invalid, and slots were missed meanwhile: those are recorded, the latest stays due": (
+        one("12:30", entry(problem=Problem("E224", "x", "y")), state("07:00"), last_tick=at("07:00")),
+        ["used up 11:00 missed (4)", "wait 12:00 invalid"],
+    ),
     "no schedule to be had: nothing to wait for": (
         one("12:00:10", entry(schedule="", problem=Problem("E101", "x", "y"))),
         ["wait - invalid"],
@@ -170,6 +182,30 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
             jobs=(job(7, of=key("e", "11:00")),),
         ),
         ["used up 12:00 skipped (1)", "wait 13:00 not due"],
+    ),
+    "the previous run is running, skip, and two slots have come: both are used up": (
+        one(
+            "12:00:10",
+            entry(catch_up="all"),
+            state("10:00"),
+            claims=(claim("e", "10:00", ClaimState.RELEASED, "7"),),
+            jobs=(job(7, of=key("e", "10:00")),),
+        ),
+        ["used up 11:00 skipped (1)", "used up 12:00 skipped (1)", "wait 13:00 not due"],
+    ),
+    "the previous run is running, queue, and two slots have come: the second waits behind the first": (
+        one(
+            "12:00:10",
+            entry(catch_up="all", overlap="queue"),
+            state("10:00"),
+            claims=(claim("e", "10:00", ClaimState.RELEASED, "7"),),
+            jobs=(job(7, of=key("e", "10:00")),),
+        ),
+        ["wait 11:00 waits for the previous run"],
+    ),
+    "queue, and two slots have come: one at a time": (
+        one("12:00:10", entry(catch_up="all", overlap="queue"), state("10:00")),
+        ["submit 11:00", "wait 12:00 waits for the previous run"],
     ),
     "the previous run is running, queue: stays due": (
         one(
@@ -235,6 +271,7 @@ def test_the_first_rule_that_applies_decides(situation: World, expected: list[st
     got = planned(situation)
     assert got[: len(expected)] == expected
     assert not [row for row in got[len(expected) :] if not row.startswith("wait")]
+    assert len([row for row in got if row.startswith("wait")]) <= 1, "an entry has one reason to wait"
 
 
 HELD_UP = "over budget: this tick has submitted as many jobs as scheduler.budget.tick allows"
@@ -275,6 +312,8 @@ def test_where_only_a_login_node_submits_all_slots_of_the_next_day_go_ahead_the_
     ahead = ["ahead 16:00 begin 16:00", "ahead 28th 00:00 begin 28th 00:00", "ahead 28th 06:30 begin 28th 06:30"]
     assert planned(w) == [*ahead, "wait 28th 08:00 over budget"]
     assert planned(replace(w, call=Call(by_daemon=True))) == planned(w)
+    fewer = replace(w, settings=replace(w.settings, budget_tick=1))
+    assert planned(fewer) == [ahead[0], "wait 28th 00:00 over budget", "wait 28th 06:30 over budget"]
 
 
 def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> None:
@@ -348,6 +387,13 @@ def test_live_jobs_that_a_switch_could_reach_pull_the_wake_up() -> None:
     assert plan(w).wake == at("15:10")
 
 
+@pytest.mark.parametrize(("expires", "wake"), [("15:20", "15:20"), ("14:30", "16:00")])
+def test_a_switch_pulls_the_wake_up_to_where_it_expires_once(expires: str, wake: str) -> None:
+    idle = entry(schedule="30 22 * * *")
+    w = one("15:00:04", idle, state("14:00"), chain=chain("9"), switches=(switch("other", expires=at(expires)),))
+    assert plan(w).wake == at(wake)
+
+
 def test_a_run_that_this_tick_submits_pulls_the_wake_up_as_one_that_it_sees() -> None:
     """Its switch may be set the minute after; and should it fail at once, that is not told an hour later."""
     w = one("15:00:04", entry(), state("14:00"), chain=chain("9"))
@@ -374,6 +420,26 @@ BY_HAND: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "its runs may overlap": ("allow", {}, ["submit 15:17"]),
     "the run has ended": ("skip", {"jobs": (job(7, "COMPLETED", of=key("e", "15:00")),)}, ["submit 15:17"]),
     "the queue has lost sight of the run": ("skip", {"jobs": ()}, ["wait - waits for the previous run"]),
+    "the queue has lost sight of one run, and another has not ended": (
+        "skip",
+        {"claims": (claim("e", "14:00", RUNS, "6"), claim("e", "15:00", RUNS, "7"))},
+        ["wait - still running"],
+    ),
+    "its entry has had as many as it may beyond its schedule": (
+        "allow",
+        {"settings": {"budget_entry": 3}, "recent": ((at("14:30") // 60, "e", 1), (at("15:10") // 60, "e", 2))},
+        ["wait 15:17 over budget"],
+    ),
+    "it has had one fewer": (
+        "allow",
+        {"settings": {"budget_entry": 3}, "recent": ((at("15:10") // 60, "e", 2), (at("15:11") // 60, "other", 3))},
+        ["submit 15:17"],
+    ),
+    "a run waits for its slot to come": (
+        "skip",
+        {"claims": (claim("e", "16:00", RUNS, "7"),), "jobs": (job(7, "PENDING", of=key("e", "16:00")),)},
+        ["submit 15:17"],
+    ),
 }
 
 
@@ -381,9 +447,8 @@ BY_HAND: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 def test_by_hand_none_is_started_beside_a_run_unless_that_is_asked_for(
     overlap: str, more: dict[str, Any], decided: list[str]
 ) -> None:
-    more = {"jobs": (job(7, of=key("e", "15:00")),), **more}
-    before = claim("e", "15:00", RUNS, "7")
-    assert planned(one("15:17", entry(overlap=overlap), only="e", claims=(before,), **more)) == decided
+    more = {"claims": (claim("e", "15:00", RUNS, "7"),), "jobs": (job(7, of=key("e", "15:00")),), **more}
+    assert planned(one("15:17", entry(overlap=overlap), only="e", **more)) == decided
 
 
 RERUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -545,6 +610,11 @@ def test_a_clock_that_is_behind_leaves_no_stamp_on_a_new_entry() -> None:
     seen = Seen.of(w)
     seen.due(w, w.entries[0], EntryState())
     assert seen.computed["e"][2] == 0
+    known = replace(w, disk_clock=0)
+    seen.due(known, w.entries[0], EntryState())
+    assert seen.computed["e"][2] == w.now, "the file's own date is at fault"
+    seen.due(w, w.entries[0], state("1999-12-31 23:00"))
+    assert seen.computed["e"][2] == w.now, "it is not new"
 
 
 GIVEN_BACK = {

@@ -107,7 +107,6 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
     "adopted": (model.Adopt(KEY, "4720"), "backup|adopt|slot 04:00, job 4720"),
     "released": (model.Release(KEY, "4720"), "backup|release|slot 04:00, job 4720"),
     "a twin": (model.Cancel("4721", "a twin of job 4720", KEY), "backup|cancel|job 4721: a twin of job 4720"),
-    "a late one": (model.Cancel("4721", "came late"), "a twin|cancel|job 4721: came late"),
     "finished": (
         model.Finish(KEY, "backup", model.JobEnd(Result.FAILED, exit_code=1), retry_at=at("14:10")),
         "backup|finish|slot 04:00: failed, exit 1, again at 14:10",

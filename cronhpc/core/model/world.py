@@ -360,7 +360,7 @@ class Cancel:
 
     job_id: str
     why: str
-    key: Key | None = None
+    key: Key
     only: str = "held"  # what it must still be: held | ahead (its slot has not come) | pending
 
 
