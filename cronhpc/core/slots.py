@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from cronhpc.core.identity import Absence, records
-from cronhpc.core.model import NEW_STATE, ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
+from cronhpc.core.model import NEW_STATE, ClaimState, Finish, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
 from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, said
 
@@ -289,9 +289,8 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
     for each in decided:
         if isinstance(each, Stop):
             at = min(at, *_after_stop(world, each))
-    for claim in world.claims:
-        if claim.retry_at is not None:
-            at = min(at, max(claim.retry_at, earliest))
+    retries = [claim.retry_at for claim in world.claims] + [d.retry_at for d in decided if isinstance(d, Finish)]
+    at = min([at, *(max(retry, earliest) for retry in retries if retry is not None)])
     open_steps = {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}
     if Absence.ONE_LOOK in lives.absent.values() or any(claim.state in open_steps for claim in world.claims):
         at = min(at, world.now + UNFINISHED_WAKE)

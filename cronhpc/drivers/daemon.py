@@ -370,6 +370,7 @@ class Daemon:
             at.append(now + 3)
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
+        at += [c.retry_at for c in world.claims if c.retry_at is not None and c.retry_at > now]
         open_attempts = [c for c in world.claims if c.state is not ClaimState.FINISHED]
         if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
             at.append(now + _QUEUE)

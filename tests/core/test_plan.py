@@ -259,6 +259,16 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         one("12:00:10", entry(), state("11:00"), recent=((at("11:50") // 60, "", 2000),)),
         ["wait 12:00 over budget"],
     ),
+    "the same slot's earlier try had no job: twenty such in the hour are no retries": (
+        one(
+            "12:00:10",
+            entry(),
+            state("12:00"),
+            claims=(claim("e", "12:00", ClaimState.CLAIMED),),
+            recent=((at("11:50") // 60, "e", 20),),
+        ),
+        ["again 12:00"],
+    ),
     "yesterday's submissions do not count": (
         one("12:00:10", entry(), state("11:00"), recent=((at("2026-11-26 12:00") // 60, "", 2000),)),
         ["submit 12:00"],
@@ -596,6 +606,24 @@ def test_nothing_waits_for_longer_than_a_day_behind_what_keeps_coming_due(room: 
 def test_what_is_over_budget_is_looked_at_again_soon() -> None:
     w = one("15:00:04", entry(), state("14:00"), settings={"budget_tick": 0}, chain=chain("9"))
     assert plan(w).wake == at("15:05:04")
+
+
+@pytest.mark.parametrize(
+    ("delay", "wake"),
+    [
+        pytest.param(0, "15:15", id="at once: no sooner than min-interval"),
+        pytest.param(1200, "15:29:50", id="twenty minutes after it ended"),
+        pytest.param(3600, "16:00", id="later than the next tick"),
+    ],
+)
+def test_a_run_that_has_failed_is_tried_again_before_its_deadline(delay: int, wake: str) -> None:
+    """The tick that found its end called the next one for the next slot, which was the deadline of this one."""
+    failed = job(7, "FAILED", of=key("e", "15:00"), ended=at("15:09:50"), exit_code=1)
+    e = entry(retries=2, retry_delay=delay, deadline=7200)
+    runs = (claim("e", "15:00", ClaimState.RELEASED, "7"),)
+    w = one("15:10", e, state("15:00"), claims=runs, jobs=(failed,), chain=chain("9"))
+    assert planned(w)[0] == "finish failed retry"
+    assert plan(w).wake == at(wake)
 
 
 def test_an_idle_tick_computes_no_schedule() -> None:

@@ -311,8 +311,8 @@ class Submit:
 
     @property
     def beyond_schedule(self) -> bool:
-        """Whether it comes on top of what the schedule asks for."""
-        return self.reason in {Reason.RETRY, Reason.AGAIN} or self.key.by_hand
+        """Whether it comes on top of what the schedule asks for; an earlier try of a slot gave it no job."""
+        return self.reason is Reason.RETRY or self.key.by_hand
 
 
 @dataclass(frozen=True, slots=True)
