@@ -11,14 +11,13 @@ import gc
 import os
 import sys
 
-from cronhpc.core.model import CronhpcError, joined
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
     from cronhpc.cli.console import Console
+    from cronhpc.core.model import CronhpcError
 
 FINE, ATTENTION, BROKEN, INTERRUPTED = 0, 1, 2, 130
 SHIPPED = {  # what is printed without a command: a file of docs/
@@ -73,6 +72,8 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
 
 
 def _code_of(arguments: list[str], console: Console) -> int:
+    from cronhpc.core.model import CronhpcError, joined
+
     try:
         parsed = _parsed(arguments, console)
         if isinstance(parsed, int):

@@ -48,7 +48,7 @@ _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
 # What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
 _NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
-_ONE_NODE = re.compile(r"[\w.-]+")
+_ONE_NODE = r"[\w.-]+"
 _LONGEST_BACKOFF = 2**10
 _LAST_NODES = 5  # failures whose nodes are remembered
 
@@ -97,7 +97,7 @@ def launched(job_end: JobEnd, *, logged: bool | None, dialect: Dialect = SLURM) 
     where = f" on {job_end.node}" if job_end.node else ""
     from cronhpc.script.spelling import directive
 
-    line = directive(dialect, "exclude", job_end.node) if _ONE_NODE.fullmatch(job_end.node) else ""
+    line = directive(dialect, "exclude", job_end.node) if re.fullmatch(_ONE_NODE, job_end.node) else ""
     way = f"if that node is at fault: {line}" if line else ""
     words = (f"it could not be launched{where}: {_NO_LOG}", way, job_end.detail)
     return replace(job_end, detail="; ".join(filter(None, words)))

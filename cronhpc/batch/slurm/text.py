@@ -86,18 +86,17 @@ def new_separator() -> str:
     return f"\x1e{os.urandom(4).hex()}\x1f"
 
 
-# --- what is answered ----------------------------------------------------------------------------------------------
+# --- what is answered; each pattern is compiled where it is first used, which an idle tick does not ------------------
 
-_ID_LINE = re.compile(r"^\d+(?:;[^\s;]+)?\n", re.MULTILINE)
-_ID = re.compile(r"(?:Submitted batch job )?(\d+)(?:;[^\s;]+| on cluster \S+)?")
-_NUMBER = re.compile(r"(?:^|\s)(\d+)(?:;[^\s;]+| on cluster \S+)?$")
+_ID_LINE = r"(?m)^\d+(?:;[^\s;]+)?\n"
+_ID = r"(?:Submitted batch job )?(\d+)(?:;[^\s;]+| on cluster \S+)?"
+_NUMBER = r"(?:^|\s)(\d+)(?:;[^\s;]+| on cluster \S+)?$"
 
-_SUBMIT_LIMIT = re.compile(
-    r"(?:Assoc|QOS)\w*Submit\w*Limit|Resource temporarily unavailable"
-    r"|job submit limit|too many jobs|maximum number of jobs",
-    re.IGNORECASE,
+_SUBMIT_LIMIT = (
+    r"(?i)(?:Assoc|QOS)\w*Submit\w*Limit|Resource temporarily unavailable"
+    r"|job submit limit|too many jobs|maximum number of jobs"
 )
-_OTHER_LIMIT = re.compile(r"\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit|\bQOS\w*Not\w*Allowed", re.IGNORECASE)
+_OTHER_LIMIT = r"(?i)\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit|\bQOS\w*Not\w*Allowed"
 _PERMANENT = (
     *("invalid account", "invalid partition", "invalid qos", "invalid wckey", "invalid generic resource"),
     *("requested node configuration is not available", "can not be satisfied", "cannot be satisfied"),
@@ -121,7 +120,7 @@ NO_SUBMIT = (
     *("submit host", "head node", "frontend", "front-end", "front end", "within a job", "inside a job", "nested job"),
 )
 _FULL = ("temporarily unable to accept job", "job queue full")  # the second: 26.05
-_TEST_ONLY = re.compile(r"^sbatch: Job \d+ to start at", re.MULTILINE)
+_TEST_ONLY = r"(?m)^sbatch: Job \d+ to start at"
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
 NO_JOB = "invalid job id"
@@ -134,7 +133,7 @@ SIGNS = Signs(
 
 def has_id(out: str) -> bool:
     """Whether sbatch has said the new job's id: then all is done, also where `--wait` makes it stay."""
-    return _ID_LINE.search(out) is not None
+    return re.search(_ID_LINE, out) is not None
 
 
 class Unclear(BatchError):
@@ -153,8 +152,8 @@ def _printed(ended: Finished) -> str:
     if "submission failed: " in ended.err:
         return ""
     lines = [line.strip() for line in ended.out.splitlines() if line.strip()]
-    numbers = [found[1] for line in lines if (found := _NUMBER.search(line))]
-    ids = [found[1] for line in lines if (found := _ID.fullmatch(line))]
+    numbers = [found[1] for line in lines if (found := re.search(_NUMBER, line))]
+    ids = [found[1] for line in lines if (found := re.fullmatch(_ID, line))]
     if ids and len(lines) == 1 and not ended.cut:
         return str(ids[0])
     if numbers or (ended.code == 0 and not ended.err.strip() and not ended.timed_out):
@@ -173,15 +172,15 @@ def submitted(ended: Finished) -> str:
     text = told("sbatch", ended)
     if holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
         raise Limited(text)
-    if _TEST_ONLY.search(ended.err):
+    if re.search(_TEST_ONLY, ended.err):
         raise Refused(f"--test-only: nothing was submitted. {text}")
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
     denied = ended.code > 0 and not ended.timed_out and holds(failed.strip() or ended.out, NO_SUBMIT)
     if not denied and _is_silence(ended, failed):
         raise Unreachable(text)
-    if _OTHER_LIMIT.search(ended.err):
+    if re.search(_OTHER_LIMIT, ended.err):
         raise Refused(text)
-    if _SUBMIT_LIMIT.search(ended.err):
+    if re.search(_SUBMIT_LIMIT, ended.err):
         raise Limited(text)
     bad_option = re.search(r"invalid [^\n]*specification", ended.err, re.IGNORECASE)
     if ended.code == _USAGE or bad_option or holds(ended.err, _PERMANENT):
@@ -217,7 +216,7 @@ def of_scrontab(shown: str) -> bool:
 
 
 _FREE = ("Command", "SubmitLine", "WorkDir", "StdErr", "StdIn", "StdOut", "JobName")
-_NEXT_JOB = re.compile(r"\n\n(?=JobId=\d)")
+_NEXT_JOB = r"\n\n(?=JobId=\d)"
 
 
 def fields(shown: str) -> dict[str, str]:
@@ -227,7 +226,7 @@ def fields(shown: str) -> dict[str, str]:
     stand between Command and StdErr, the last of which is the job's own: of what is between, the first line of each
     field counts.
     """
-    first = _NEXT_JOB.split(shown.strip())[0]
+    first = re.split(_NEXT_JOB, shown.strip(), maxsplit=1)[0]
     head, command, rest = first.partition("\n   Command=")
     middle, logs, last = rest.rpartition("\n   StdErr=")
     if not logs:
