@@ -69,15 +69,19 @@ def plan(world: World) -> Plan:
     # What this very tick cancels or knows to have ended is in no other run's way.
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     ahead: list[Submit] = []
+    of_others: list[Decision] = []
     for entry in world.entries:
-        turns.append([])
-        for each in _entry(world, entry, seen, lives):
-            if world.chain.by_login and isinstance(each, Submit) and each.reason is Reason.AHEAD:
-                ahead.append(each)
-            else:
-                turns[-1].append(each)
+        rows = [*_entry(world, entry, seen, lives)]
+        if world.chain.by_login:
+            ahead += [each for each in rows if isinstance(each, Submit) and each.reason is Reason.AHEAD]
+            rows = [each for each in rows if not (isinstance(each, Submit) and each.reason is Reason.AHEAD)]
+        if any(isinstance(each, Submit) for each in rows):
+            turns.append(rows)
+        else:
+            of_others += rows
     for rows in sorted(turns, key=lambda rows: _turn(world, rows)):
         decided.extend(budget.granted(rows))
+    decided.extend(of_others)
     decided.extend(_earliest_first(ahead, budget))
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
@@ -237,10 +241,9 @@ def _without(decision: Decision, gone: Collection[str]) -> Decision:
     return replace(decision, jobs=tuple(job for job in decision.jobs if job.id not in gone))
 
 
-def _turn(world: World, rows: list[Decision]) -> tuple[bool, tuple[int, int, str, Key] | None]:
-    """Where what belongs together stands among the others: by its first submission, before what submits nothing."""
-    first = next((row for row in rows if isinstance(row, Submit)), None)
-    return (True, None) if first is None else (False, slots.turn(world, first))
+def _turn(world: World, rows: list[Decision]) -> tuple[int, int, str, Key]:
+    """Where what belongs together stands among the others that submit something: by its first submission."""
+    return slots.turn(world, next(row for row in rows if isinstance(row, Submit)))
 
 
 def _earliest_first(ahead: list[Submit], budget: attempts.Budget) -> Iterator[Decision]:
