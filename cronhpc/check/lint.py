@@ -156,7 +156,8 @@ def lint_script(
     first = tuple(first_lines(data, dialect))
     data = with_interpreter(data)
     header = read_header(data, path_shown.rpartition("/")[2], dialect)
-    unread = tuple(lint_directives.unread(data, header, dialect))
+    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+    unread = tuple(lint_directives.unread(data, text, header, dialect))
     cron_unread = any(p.code == "W102" for p in unread)
     found = [
         *lint_directives.with_translations(data, header.problems, dialect),
@@ -164,7 +165,7 @@ def lint_script(
         *lint_directives.options(header, facts, dialect),
         *unread,
         *lint_shell.habits(
-            data, header, facts.functions, scheduled=scheduled or header.cron is not None, dialect=dialect
+            text, header, facts.functions, scheduled=scheduled or header.cron is not None, dialect=dialect
         ),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
         *_refused(facts, header, dialect),

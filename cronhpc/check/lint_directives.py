@@ -270,12 +270,11 @@ def _fixed_folder(pattern: str) -> str:
 # --- what was not read ---------------------------------------------------------------------------------------------
 
 
-def unread(data: bytes, header: Header, dialect: Dialect) -> Iterator[Problem]:
+def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator[Problem]:
     """Lines that look like directives and are comments to sbatch, or to cronhpc, and directives that are cut short."""
     yield from _of_others(data, header, dialect)
     from cronhpc.script.shell_text import lex
 
-    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
     submit, its_lines = _reader(dialect), re.compile(rf"{re.escape(dialect.prefix)}(?:\s|-)")
     first_command = 0
     late: list[tuple[int, str]] = []

@@ -56,7 +56,7 @@ _OWN_ID = re.compile(r"SLURM_JOB_?ID")
 
 
 def habits(
-    data: bytes,
+    text: str,
     header: Header,
     functions: frozenset[str] = frozenset(),
     *,
@@ -68,7 +68,6 @@ def habits(
     `functions` are the shell's, in the environment that runs get: bash has them without any set-up. `scheduled`: it
     is an entry, or has a schedule of its own.
     """
-    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
     by = interpreter(text.partition("\n")[0])
     pieces = lex(text) if by.is_shell else ()
     code = tuple(p for p in pieces if not p.comment)

@@ -97,9 +97,8 @@ class Crontab(Reader):
         if name in _SET_BY_CRON:
             self.kinds[number] = Kind.VARIABLE
             self.note(number, f"{name}: cron sets it itself, whatever the table says; so does cronhpc.")
-        elif table.zone_in_front(name, value):
-            what, fix = table.zone_in_front(name, value) or ("", "")
-            self.report(number, what, f"{fix} It is not imported.")
+        elif zoned := table.zone_in_front(name, value):
+            self.report(number, zoned[0], f"{zoned[1]} It is not imported.")
         elif name == "RANDOM_DELAY":
             fix = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
             self._no_counterpart(number, f"RANDOM_DELAY={value}: nothing is delayed by chance here.", fix)

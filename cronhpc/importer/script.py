@@ -11,6 +11,7 @@ from itertools import groupby
 from cronhpc.cron.values import dataclass, digest
 from cronhpc.importer.table import Job, Table
 from cronhpc.script.dialect import SYSTEMS
+from cronhpc.script.shell_text import SHELLS
 from cronhpc.script.spelling import SPELLINGS
 
 FOLDER = "cron.d"
@@ -208,7 +209,6 @@ def _fit(name: str) -> str:
 # --- scripts ----------------------------------------------------------------------------------------------------------
 
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
 _READ_BY_SOMEONE = re.compile(r"#(?:!|\$|SBATCH|S?CRON|PBS|BSUB)", re.IGNORECASE)
 MARK = re.compile(rb"^# imported from a (?:crontab|scrontab), ([0-9a-f]{12})$", re.MULTILINE)
 
@@ -242,7 +242,7 @@ def script(source: str, job: Job, mark: str) -> bytes:
 
 def is_sh(shell: str) -> bool:
     """Whether it reads a script as sh does."""
-    return shell.rpartition("/")[2] in _SHELLS
+    return shell.rpartition("/")[2] in SHELLS
 
 
 def directive(word: str, options: tuple[str, ...]) -> str:

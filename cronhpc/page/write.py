@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -214,11 +215,8 @@ _OF_ENTRIES: tuple[tuple[str, str, Callable[[EntryStatus, int], int | None]], ..
 
 
 def _live(entries: Sequence[EntryStatus | DeletedEntry]) -> list[Value]:
-    counts: dict[tuple[str, str], int] = {}
-    for entry in entries:
-        for run in entry.runs:
-            key = (entry.name, "held" if run.held else run.state.lower())
-            counts[key] = counts.get(key, 0) + 1
+    runs = ((entry.name, run) for entry in entries for run in entry.runs)
+    counts = Counter((name, "held" if run.held else run.state.lower()) for name, run in runs)
     return [({"entry": name, "state": state}, number) for (name, state), number in sorted(counts.items())]
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cronhpc.cron.values import dataclass
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
 _SPECIAL = re.compile(r"[\\'\"#\n]|<<")
 _HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w.+-]*))")
 _IN_DOUBLE = re.compile(r'\\.|[^"\\]+', re.DOTALL)
@@ -41,7 +41,7 @@ class Interpreter:
     @property
     def is_shell(self) -> bool:
         """Whether shell habits apply; a script without an interpreter counts as one."""
-        return not self.name or self.name in _SHELLS
+        return not self.name or self.name in SHELLS
 
 
 @lru_cache(maxsize=64)
