@@ -15,7 +15,7 @@ from urllib.parse import quote
 from cronhpc.core.model import Result, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
-from cronhpc.views.attention import done
+from cronhpc.views.attention import done, grouped
 from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, HistoryRun, LiveRun, Notice, Status
 from cronhpc.views.times import DAY
 
@@ -148,7 +148,7 @@ def _body(
     for entry in drawn:
         entry["failure"] = entry["anchor"] if entry["anchor"] in with_log else ""
     return {
-        "attention": [_attention(row, names, style) for row in known.attention],
+        "attention": [_attention(row, names, style) for row in grouped(known.attention)],
         "entries": sorted(drawn, key=lambda each: each["order"]),
         "failures": [{**each, "known": each["entry"] in names} for each in failed],
         "axis": axis(style.now, style.zone),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem
 from cronhpc.views import chain, text
+from cronhpc.views.attention import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -234,8 +235,9 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
     own = {entry.name for entry in entries} | {entry.source for entry in entries}
     rows = [row for row in known.attention if name is None or row.name in own]
     code = _code(known, rows)
-    parts = [f"{row.name} {row.what}" for row in rows[:_NAMED]]
-    parts += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
+    told = grouped(rows)
+    parts = [f"{row.name} {row.what}" for row in told[:_NAMED]]
+    parts += [f"and {len(told) - _NAMED} more"] if len(told) > _NAMED else []
     if known.chain.state not in chain.FINE | {"unknown"}:
         parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:

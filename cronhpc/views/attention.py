@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cronhpc.core.identity import TWO_LOOKS
 from cronhpc.core.model import (
     Done,
@@ -53,6 +55,26 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
         *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
         *map(_of_directory, problems[unsent:]),
     ]
+
+
+def grouped(rows: Iterable[Notice]) -> list[Notice]:
+    """One row for many entries of one cause, in the place of the first, which names the others."""
+    causes: dict[tuple[str, ...], list[Notice]] = {}
+    for row in rows:
+        own = re.compile(rf"(?<!\w){re.escape(row.name)}(?!\w)")
+        cause = (row.kind, own.sub("", row.what), row.when, str(row.at), own.sub("", row.fix))
+        causes.setdefault(cause, []).append(row)
+    return [row for alike in causes.values() for row in (alike if len(alike) < _ALIKE else [_first(alike)])]
+
+
+_ALIKE = 4  # rows: fewer are shown one by one
+_OTHERS = 3  # of them are named
+
+
+def _first(alike: list[Notice]) -> Notice:
+    names = [text.name(row.name) for row in alike[1:]]
+    more = [f"{len(names) - _OTHERS} more"] if len(names) > _OTHERS else []
+    return replace(alike[0], what=alike[0].what + f"; the same for {text.listed([*names[:_OTHERS], *more])}")
 
 
 _UNSENT = "W350"  # who relies on alerts has to know before all else that none comes

@@ -11,7 +11,7 @@ from cronhpc.core.model import Instant, Reason
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
-from cronhpc.views.attention import done, just_changed
+from cronhpc.views.attention import done, grouped, just_changed
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
@@ -53,13 +53,14 @@ def render(
     if from_file:
         top.append(_pale(known, style))
     rows, hints = _rows(known, style), _hints(known, style)
-    whole = [*top, *_attention(known.attention, style), *_entries(rows, style), *hints, *below]
+    notices = known.attention if everything else grouped(known.attention)
+    whole = [*top, *_attention(notices, style), *_entries(rows, style), *hints, *below]
     room = style.height - 1  # the prompt's line comes below
     if not style.height or everything or _lines(whole, style) <= room:
         return "\n".join(whole)
     kept = hints if not rows else []  # the table says which entries have not run yet
     return "\n".join(
-        [*top, *_fitting(known.attention, rows, style, room - _lines([*top, *kept, *below], style)), *kept, *below]
+        [*top, *_fitting(notices, rows, style, room - _lines([*top, *kept, *below], style)), *kept, *below]
     )
 
 

@@ -611,6 +611,22 @@ def test_an_empty_directory_tells_the_first_steps() -> None:
     assert "cronhpc start --dir '/proj/a folder/of/a/long/name'  then it runs by itself" in far
 
 
+def test_one_cause_for_290_entries_is_told_once_and_json_keeps_each() -> None:
+    """They were told one by one: 290 times where nobody cut them to the height of a terminal."""
+    full = replace(KILLED, result=Result.REFUSED, exit_code=None, detail="Invalid account")
+    names = [f"e{number:03}" for number in range(290)]
+    row = {"result": "refused", "detail": full.detail, "what": "run", "slot": at("14:00")}
+    states = {name: EntryState(last={**row, "key": str(Key(name, at("14:00"))), "entry": name}) for name in names}
+    world = replace(QUIET, entries=tuple(map(entry, names)), states=states)
+    [told] = [line for line in screen(world).splitlines() if "Invalid account" in line]
+    assert told == (
+        "  e000  refused (Invalid account); the same for e001, e002, e003 and 286 more, last today 14:00  "
+        "cronhpc status e000"
+    )
+    assert len(facts_of(world).attention) == 290
+    assert render(facts_of(world), style(), everything=True).count("Invalid account") == 290
+
+
 def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "entry-{:03}") -> World:
     """`runs`: how many of the entries run, those with the latest slots."""
     names = [name.format(number) for number in range(count)]
