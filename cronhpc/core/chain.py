@@ -57,7 +57,7 @@ class Links:
 
     successors: tuple[Job, ...]  # pending
     spares: tuple[Job, ...]  # pending
-    running: tuple[Job, ...]
+    running: tuple[Job, ...]  # one that ends just now does nothing any more
 
     @classmethod
     def of(cls, world: World) -> Links:
@@ -69,7 +69,7 @@ class Links:
         return cls(
             tuple(job for job, kind in pending if kind == "link"),
             tuple(job for job, kind in pending if kind == "spare"),
-            tuple(job for job, kind in mine if kind and job.state != "PENDING"),
+            tuple(job for job, kind in mine if kind and job.state not in {"PENDING", "COMPLETING"}),
         )
 
 

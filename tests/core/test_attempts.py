@@ -331,6 +331,10 @@ HANGS = f"{Fault.STUCK}, held"
 CHAINS: dict[str, tuple[World, list[str]]] = {
     "all is well: both are kept": (linked(NEXT, SPARE), ["keep successor 11", "keep spare 12"]),
     "both are missing: both are submitted": (linked(), ["submit successor", "submit spare"]),
+    "the link that was cancelled ends just now: nobody else submits a successor": (
+        linked(link(9, "15:00", status="COMPLETING"), self_id=""),
+        ["submit successor", "submit spare"],
+    ),
     "both are missing, and another tick is at work: it submits them": (
         linked(facts={"lease_holder": "job 12 on cpu1"}),
         ["rest"],
