@@ -205,6 +205,18 @@ def _words(text: str) -> list[str]:
     return found
 
 
+_CRONTAB_LINE = re.compile(r"\s*(@[a-z]+|(?:\S+\s+){4}\S+)\s+((?:[a-z]\S*\s+\S|[/~.$]\S).*)")
+
+
+def _whole_line(rest: str) -> tuple[str, str] | None:
+    """The schedule and the command of a crontab's line; None for what is none."""
+    match = _CRONTAB_LINE.fullmatch(rest.rstrip())
+    if match is None or _FIELD.match(match[2]) or match[1] == "@every":
+        return None
+    fields = match[1].split()
+    return (" ".join(fields), match[2]) if fields[0][0] == "@" or all(map(_FIELD.match, fields)) else None
+
+
 @lru_cache(maxsize=1024)
 def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
     rest = line.removeprefix("#CRON")
@@ -212,6 +224,11 @@ def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
     if not rest[0].isspace():
         what = f'"{line.strip()}": a blank is missing after #CRON.'
         problems.append(Problem("E106", what, f'Write "#CRON {rest.strip()}".', line=number, key="#CRON"))
+    if whole := _whole_line(rest):
+        schedule, command = whole
+        what = f'"{line.strip()}": a whole line of a crontab; the command does not stand here.'
+        fix = f'Write "#CRON {schedule}", and the command as a line of the script, below its options: {command}'
+        return CronLine(schedule, (), number), [*problems, Problem("E106", what, fix, line=number, key="#CRON")]
     try:
         reader = _Reader(_words(rest), number)
     except UnclosedQuoteError as error:
