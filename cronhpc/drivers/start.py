@@ -125,7 +125,7 @@ def start(
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
         files.remember_place(site.paths)
-        if pid := local_daemon(site)[0]:
+        if (pid := local_daemon(site)[0]) and not _begun(site).by_hand:
             lines.append(_ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
     if via == "login":
@@ -290,8 +290,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
             log = str(site.paths.scheduler / "scheduler.log")
             argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
-            born = lease.process_born(pid).partition(" ")[2]
-            write_json(site.paths.state / "daemon.json", decode.plain(Begun(pid, born, site.host)), 1)
+            _note_daemon(site, pid, by_hand=False)
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
             said = f"the daemon runs already: process {pid}"
@@ -484,11 +483,31 @@ class Begun:
     pid: int = 0
     born: str = ""
     host: str = ""
+    by_hand: bool = False  # not by `start`
+
+
+def _begun(site: Site) -> Begun:
+    return decode.read(Begun, read_json(site.paths.state / "daemon.json", 1) or {})[0] or Begun()
+
+
+def _note_daemon(site: Site, pid: int, *, by_hand: bool) -> None:
+    begun = Begun(pid, lease.process_born(pid).partition(" ")[2], site.host, by_hand)
+    write_json(site.paths.state / "daemon.json", decode.plain(begun), 1)
+
+
+def another_daemon(site: Site) -> int:
+    """The process of a daemon that runs on this machine already; 0: there is none known, and this one is noted."""
+    pid = local_daemon(site)[0]
+    if pid in {0, os.getpid()}:
+        with suppress(OSError):  # a full disk is told by each tick
+            _note_daemon(site, os.getpid(), by_hand=pid == 0)
+        return 0
+    return pid
 
 
 def local_daemon(site: Site) -> tuple[int, str]:
-    """The process of the daemon that `start` began, where it runs on this machine, else 0; and where it was begun."""
-    known = decode.read(Begun, read_json(site.paths.state / "daemon.json", 1) or {})[0] or Begun()
+    """The process of the daemon that was begun last, where it runs on this machine, else 0; and where it was begun."""
+    known = _begun(site)
     pid, host = known.pid, known.host or site.host
     state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
     lives = born and born == known.born and state not in {"Z", "X"}
