@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, no_such, own_site, paths_of, settings_or_default
+from cronhpc.cli.console import UsageError, filled, no_such, own_site, paths_of, settings_or_default
 from cronhpc.core.model import Settings, command, joined
 from cronhpc.store.claims import Claims
 from cronhpc.views import Facts, text
@@ -37,7 +37,7 @@ cronhpc add first-gpu-job
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", nargs="?", default="", metavar="JOB", help="which; without one they are listed")
+    parser.add_argument("job", nargs="?", type=filled, metavar="JOB", help="which; without one they are listed")
     parser.add_argument("--schedule", default="", help="instead of the job's own times, as a #CRON line has it")
     parser.add_argument("--as", dest="name", default="", metavar="NAME", help="the entry's name (the job's)")
 

@@ -389,6 +389,13 @@ def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> N
     return NoSuchError(f"There is no {what} called {quoted(name)}. " + fix)
 
 
+def filled(text: str) -> str:
+    """What names something, for argparse. Raises UsageError where it is empty: a variable that is not set."""
+    if text:
+        return text
+    raise UsageError("A name or file is empty. Write it, or leave it out.")
+
+
 def count_of(text: str, least: int = 1) -> int:
     """A whole number from `least`, for argparse. Raises UsageError."""
     if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= least:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, is_mine, paths_of
+from cronhpc.cli.console import UsageError, filled, is_mine, paths_of
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
 from cronhpc.cron.zones import is_zone
@@ -47,7 +47,7 @@ _EDITORS = {"crontab": "crontab -e", "scrontab": "scrontab -e"}
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=tuple(_EDITORS), help="what the table is")
-    parser.add_argument("file", metavar="FILE", help="the table; - for standard input")
+    parser.add_argument("file", type=filled, metavar="FILE", help="the table; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="print the scripts, write nothing")
     parser.add_argument("--system", action="store_true", help="a user's name stands before each command (/etc/crontab)")
     parser.add_argument("--timezone", metavar="ZONE", help="the clock that the table ran by (else this machine's)")

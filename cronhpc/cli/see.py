@@ -12,6 +12,7 @@ from cronhpc.cli.console import (
     UsageError,
     count_of,
     entry_argument,
+    filled,
     instant_of,
     is_mine,
     keeps_series_only,
@@ -64,7 +65,9 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     entry_argument(parser, nargs="?")
     parser.add_argument("--all", action="store_true", help="everything, also what does not fit on one screen")
     parser.add_argument("--prometheus", action="store_true", help="metrics for the node exporter's textfile folder")
-    parser.add_argument("--out", metavar="FILE", help="with --prometheus: put them there, whole or not at all")
+    parser.add_argument(
+        "--out", type=filled, metavar="FILE", help="with --prometheus: put them there, whole or not at all"
+    )
     parser.add_argument(
         "--nagios", action="store_true", help="one line; exit code 0 OK, 1 warning, 2 critical, 3 unknown"
     )
@@ -397,7 +400,9 @@ cronhpc page --out - | less
 
 
 def _page_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", help="where to; - prints it (else `page:` of the settings, page.html)")
+    parser.add_argument(
+        "--out", type=filled, metavar="FILE", help="where to; - prints it (else `page:` of the settings, page.html)"
+    )
 
 
 def _page(args: argparse.Namespace, console: Console) -> int:

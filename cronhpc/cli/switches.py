@@ -392,7 +392,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     effect = _ordered(console, Order(kind, frozenset(done)), _Look()) if done else _left_to(console, paths)
     look = _Look(effect.world)
     lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
-    undo = command(kind, *done, options=("--anyway",) if lost else ())
+    undo = command(kind, *done, options=(*(("--anyway",) if lost else ()), *_as_it_was(kind, done, standing)))
     gone = {path for row in rows for path in row.removed}
     meant = [each for each in standing if "ALL" in done or each.name in {*done, "ALL"}]
     others = [f"{each.kind}/{text.word(each.name)}" for each in meant if each.path not in gone]
@@ -419,6 +419,14 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
 
     console.answer(facts, words)
     return FINE if len(done) == len(rows) and not any(row.still_stands for row in rows) and effect.ok else ATTENTION
+
+
+def _as_it_was(kind: str, names: Sequence[str], standing: Sequence[Switch]) -> tuple[str, ...]:
+    """The options that set these switches again as they stood, where they stood alike."""
+    were = {(each.reason, each.expires) for each in standing if each.kind == kind and each.name in names}
+    reason, expires = were.pop() if len(were) == 1 else ("", None)
+    found = ("--reason", reason) if reason else ()
+    return (*found, "--expires", str(iso(expires))) if expires is not None else found
 
 
 def _lifted_names(

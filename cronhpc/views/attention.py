@@ -43,8 +43,7 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
         for row in known.trouble
         if row.done == Done.PASSING or (row.entry, text.one_line(row.detail)) not in told
     )
-    ended = {f"{switch.kind}/{switch.name}" for switch in known.switches if switch.ended}  # told with the switch
-    problems = [each for each in problems if not (each.code == "W504" and each.file in ended)]
+    problems = [each for each in problems if each.code != NAMELESS]  # told with the switch
     problems.sort(key=lambda problem: problem.code != _UNSENT)
     unsent = sum(problem.code == _UNSENT for problem in problems)
     return [
@@ -77,6 +76,7 @@ def _first(alike: list[Notice]) -> Notice:
     return replace(alike[0], what=alike[0].what + f"; the same for {text.listed([*names[:_OTHERS], *more])}")
 
 
+NAMELESS = "W504"  # a switch whose name nothing has
 _UNSENT = "W350"  # who relies on alerts has to know before all else that none comes
 _FIRST = frozenset({"batch", "unsent"})
 
@@ -152,7 +152,7 @@ def _switches(known: Status) -> Iterator[Notice]:
             yield _notice("expired", name, what, lift(switch), when="expired", at=switch.expires)
         else:
             reason = f': "{text.one_line(switch.reason)}"' if switch.reason else ""
-            over = "; that job has ended" if switch.ended else ""
+            over = "; that job has ended" if switch.ended else f"; {switch.unmatched}" if switch.unmatched else ""
             what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_left(switch)}{over}"
             yield _notice("switch", name, what, lift(switch), when="since", at=switch.since)
 

@@ -127,6 +127,7 @@ class SwitchStatus:
     ends: Instant | None
     left_alone: tuple[str, ...]
     ended: bool | None = None  # it names a job by its id, which is in no queue any more
+    unmatched: str | None = None  # that nothing is called so, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     EntryStatus: {"retries": 0},
     SeriesStatus: {"crashed": False},
     LiveRun: {"absent": None, "restarts": None, "paused": None},
-    SwitchStatus: {"ended": None},
+    SwitchStatus: {"ended": None, "unmatched": None},
     HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }

@@ -88,9 +88,11 @@ def facts(
     `outcomes`: what came of the plan, where this is a tick's last act; `states` are then those after it. Otherwise
     `before` is what the last tick could not do: it is still to be said.
     """
+    problems = dict.fromkeys((*problems, *world.skipped))
     ticked, outcomes = outcomes is not None, outcomes or ()
     trouble = tuple(_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE)
     index = _Index(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
+    nameless = {each.file: each.what.rstrip(".") for each in problems if each.code == attention.NAMELESS}
     known = Status(
         version=VERSION,
         cronhpc=__version__,
@@ -107,12 +109,15 @@ def facts(
         entries=(*map(index.entry, world.entries), *filter(None, map(index.series, world.series))),
         deleted=index.deleted(),
         trouble=trouble if ticked else _still(before, plan),
-        switches=tuple(_with_jobs(_switch(switch, world, about.directory), plan, world) for switch in world.switches),
+        switches=tuple(
+            replace(_with_jobs(_switch(each, world, about.directory), plan, world), unmatched=nameless.get(each.title))
+            for each in world.switches
+        ),
         attention=(),
         seen=world.now,
         needs_attention=False,
     )
-    noticed = attention.rows(known, dict.fromkeys((*problems, *world.skipped)))
+    noticed = attention.rows(known, problems)
     return seen_at(replace(known, attention=tuple(noticed)), world.now)
 
 

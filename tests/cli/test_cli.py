@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable
@@ -550,10 +551,11 @@ def test_kill_says_what_it_did_and_how_to_undo_it(shell: Shell) -> None:
     assert shell("run", "backup", now=later()).code == 1
     assert "kill/backup" in shell("plan", now=later()).out
     shell("pause", "backup", now=later())
-    assert shell("unkill", "backup").out.splitlines() == [
-        "removed ~/cron/kill/backup",
-        "pause/backup still stands; undo: cronhpc kill backup",
-    ]
+    [removed, undo] = shell("unkill", "backup").out.splitlines()
+    assert removed == "removed ~/cron/kill/backup"
+    assert re.fullmatch(
+        r"pause/backup still stands; undo: cronhpc kill --reason 'disk full' --expires \S+Z backup", undo
+    )
     assert shell("resume", "backup").out.splitlines() == [
         "removed ~/cron/pause/backup",
         "nobody will submit its next slots: cronhpc start; undo: cronhpc pause backup",
@@ -571,6 +573,19 @@ def test_pause_and_resume(shell: Shell) -> None:
     assert "paused" in shell("status", now=later()).out
     assert shell("resume", "backup").code == 0
     assert "no pause switch backup stands" in shell("resume", "backup").out
+
+
+def test_the_undo_of_unkill_sets_it_as_it_stood(shell: Shell) -> None:
+    """Reason and end were lost."""
+    shell.drop("cron.daily/backup.slurm")
+    now = later()
+    shell("kill", "backup", "--reason", "the disk is full", "--expires", "2h", now=now)
+    undo = shell("unkill", "backup", now=now).out.partition("undo: cronhpc ")[2]
+    before = shell.cron / "kill" / "backup"
+    shell(*shlex.split(undo), now=now)
+    said = before.read_text()
+    assert said.startswith("the disk is full\nexpires: ")
+    assert "the disk is full" in shell("status", now=now).out
 
 
 NAMED = [

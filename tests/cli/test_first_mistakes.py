@@ -79,6 +79,15 @@ MISTAKES = {
     "a script in cron.d without a schedule": of_script(
         BASH, "cron.d/a.slurm", "there is no #CRON line", "#CRON 30 4 * * *", code=1, place="cron.d/a.slurm"
     ),
+    "a whole line of a crontab": of_script(
+        f"{BASH}#CRON 0 5 * * * rsync -a --delete /a 'b c'\n",
+        "a.slurm:2",
+        "a whole line of a crontab",
+        'Write "#CRON 0 5 * * *"',
+        "below its options: rsync -a --delete /a 'b c'",
+        code=1,
+        place="cron.d/a.slurm",
+    ),
     "a minute that no hour has": of_script(
         f"{BASH}#CRON 61 * * * *\n", "a.slurm:2", 'minute "61"', "Write 0-59", code=1, place="cron.d/a.slurm"
     ),
@@ -153,6 +162,9 @@ MISTAKES = {
     "init with a folder": Mistake("init mycron", ("init takes no name", "cronhpc init --dir mycron"), 2),
     "a variable for --dir that is not set": Mistake("init --dir=", ("--dir is empty", "leave the option out"), 2),
     "and for a command that needs one": Mistake("status --dir=", ("--dir is empty",), 2),
+    "a variable for a page's file that is not set": Mistake("page --out ''", ("is empty",), 2),
+    "a variable for a ready-made job that is not set": Mistake("add ''", ("is empty",), 2),
+    "a variable for a crontab's file that is not set": Mistake("import crontab ''", ("is empty",), 2),
     "a result with a slip": Mistake("history --state faild", ("faild", "failed"), 2),
     "a page in a folder that is not there": Mistake("page --out {home}/x/p.html", ("mkdir -p {home}/x",), 2),
     "an entry to be removed, and nobody to ask": Mistake(
