@@ -267,8 +267,8 @@ class Submitter:
         if not rows:
             return set()
         believed = self.world.believed
-        listed = {key for key, suffixes in self.claims.names().items() if "" in suffixes}
-        late = self.claims.late([row.key for row in rows], believed)
+        names = self.claims.names()
+        late = self.claims.late([row.key for row in rows], believed, names)
         states = store_memory.states_now(self.site.paths.entries)
         for row in rows:
             key = row.key
@@ -277,7 +277,7 @@ class Submitter:
                     late.add(key)
                 continue
             if key.attempt > 1:
-                if replace(key, attempt=key.attempt - 1) not in listed:
+                if "" not in names.get(replace(key, attempt=key.attempt - 1), ()):
                     late.add(key)  # its first attempt is archived, so the further one has been made
                 continue
             state = states.get(row.entry.name, EntryState())

@@ -143,15 +143,15 @@ class Claims:
                 gone.add(key)
         return gone
 
-    def late(self, keys: Iterable[Key], believed: int) -> set[Key]:
-        """Those of `keys`, just claimed, that are older than a scheduled claim made by someone else.
+    def late(self, keys: Iterable[Key], believed: int, listed: Iterable[Key]) -> set[Key]:
+        """Those of `keys`, just claimed, that are older than a scheduled claim made by someone else, `listed` since.
 
         The newest claim of an entry stays on disk, so this tells even where the watermark was lost. Slots later than
         `believed` (epoch) come from a wrong clock.
         """
         mine = set(keys)
         newest: dict[str, int] = {}
-        for key in self.names():
+        for key in listed:
             if not key.by_hand and key not in mine and key.slot <= believed:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
         return {key for key in mine if not key.by_hand and key.attempt == 1 and key.slot < newest.get(key.entry, 0)}
