@@ -92,6 +92,7 @@ def run(
             env=env,
             cwd=cwd,
             start_new_session=True,
+            bufsize=0,  # its pipes are read by their descriptors
         )
     except OSError as error:
         named = os.fsdecode(error.filename or cwd or program)
