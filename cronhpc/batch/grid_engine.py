@@ -159,6 +159,7 @@ class Details(NamedTuple):
     name: str = ""
     submitted_in: str = ""  # the folder that the script's path, as it was typed, is below
     is_array: bool = False
+    depends: bool = False  # it waits for other jobs
 
 
 def rows(answer: str) -> tuple[Row, ...]:
@@ -203,6 +204,7 @@ def _details(job: ET.Element) -> Details:
         name=_text(job, "JB_job_name"),
         submitted_in=variables.get("__SGE_PREFIX__O_WORKDIR", ""),
         is_array=any(_text(each, "RN_max") != "1" for each in job.iterfind("JB_ja_structure/task_id_range")),
+        depends=job.find("JB_jid_predecessor_list/job_predecessors") is not None,
         trouble=re.sub(r"^\S+ \S+ \[\d+:\d+\]: ", "", trouble),
         account=_text(job, "JB_account"),
     )
@@ -221,10 +223,9 @@ def as_globs(job: Details, job_id: str, name: str) -> tuple[str, ...]:
 
 def _root(answer: str, *tags: str) -> ET.Element:
     """The root, which alone tells an answer from none: qstat exits 0 where the master is away. Raises Unreachable."""
-    _, mark, xml = answer.partition("<?xml")  # a site's wrapper may print a line of its own first
-    whole = (
-        (mark + xml).replace("%lt;", "&lt;").replace("job ids>", "job_ids>")
-    )  # two ways of its own, which are no XML
+    found = re.search(r"<\?xml.*</\w+>", answer, re.DOTALL)  # a site's wrapper may print lines of its own around it
+    # two ways of its own, which are no XML
+    whole = (found[0] if found else answer).replace("%lt;", "&lt;").replace("job ids>", "job_ids>")
     try:
         root = ET.fromstring(whole)  # noqa: S314 - of the batch system's own command
     except ET.ParseError as error:
@@ -275,7 +276,7 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent
     elif "d" in row.state and row in silent:
         reason = f"{Fault.UNENDING}: its node does not answer"
     elif waits and "h" in row.state:
-        reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
+        reason = "JobHeldUser" if row.id in held_by_user else "Dependency" if more.depends else "JobHeldAdmin"
     elif waits and more.begin:
         reason = "BeginTime"
     state = "PENDING" if waits else "COMPLETING" if "d" in row.state else "RUNNING"
@@ -301,12 +302,14 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent
 
 # --- how jobs ended -------------------------------------------------------------------------------------------------
 
+_SIGNALLED = "100"  # the script's own shell was ended by a signal
+_OF_QDEL = {9, 15, None}  # KILL is what qdel sends, where a queue has no way of its own
 _TROUBLE = {
     "26": Result.FAILED,
     "28": Result.FAILED,
     "30": Result.FAILED,
     "37": Result.TIMEOUT,
-    "100": Result.CANCELLED,
+    _SIGNALLED: Result.CANCELLED,
 }
 _RESCHEDULED = "25"
 
@@ -334,6 +337,8 @@ def _end(fields: Mapping[str, str], since: int) -> JobEnd | None:
     code, signal = code_and_signal(int(status) if status.isdecimal() else None)
     well = not (code or signal) and number.strip() == "0"
     result = _TROUBLE.get(number.strip(), Result.OK if well else Result.FAILED)
+    if number.strip() == _SIGNALLED and signal not in _OF_QDEL:
+        result = Result.FAILED
     started = instant(fields.get("start_time", ""))
     return JobEnd(
         result=result,
@@ -376,12 +381,13 @@ class GridEngine(ByCommands):
         """
         listed = self._listed()
         known = self._details([row.id for row in listed])
-        held = self._listed("-s", "hu") if any("h" in row.state for row in listed) else ()
-        silent = self._listed("-qs", "u") if any("d" in row.state for row in listed) else ()
+        held = self._listed("hu") if any("h" in row.state for row in listed) else ()
+        silent = self._listed("a", "-qs", "u") if any("d" in row.state for row in listed) else ()
         return Queue(jobs(listed, known, frozenset(row.id for row in held), _now(), silent))
 
-    def _listed(self, *which: str) -> tuple[Row, ...]:
-        return rows(self.commands.answer(["qstat", "-xml", *which, "-u", self._user()]))
+    def _listed(self, states: str = "a", *which: str) -> tuple[Row, ...]:
+        """Those in such states: "a" is said, too, for a .sge_qstat of the user's may leave out what waits."""
+        return rows(self.commands.answer(["qstat", "-xml", "-s", states, *which, "-u", self._user()]))
 
     def _details(self, job_ids: Sequence[str]) -> dict[str, Details]:
         found: dict[str, Details] = {}
@@ -401,8 +407,9 @@ class GridEngine(ByCommands):
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         env = {**self.commands.of_runs, **(job.export or {})}
         argv = submit_argv(job, self._shell(job.script, env), sorted(env), env.get("TZ"))
-        # the time to begin at is read in the caller's zone
-        return submitted(self.commands.submit(argv, {**(job.export or {}), "TZ": "UTC0"}))
+        # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
+        zone = {} if job.begin is None else {"TZ": "UTC0"}
+        return submitted(self.commands.submit(argv, {**(job.export or {}), **zone}))
 
     @staticmethod
     def _shell(script: str, env: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ queue() {
   local me listed details held tag value number='' ids='' key='' name submitted begin start comment
   local -A states=() by_user=()
   me=$(id -un)
-  listed=$(timeout "$limit" qstat -xml -u "$me") && [[ $listed = *'<job_info '* ]] || return
+  listed=$(timeout "$limit" qstat -xml -s a -u "$me") && [[ $listed = *'<job_info '* ]] || return
   while IFS='<>' read -r _ tag value _; do
     case $tag in
       JB_job_number) number=$value ;;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -81,6 +82,8 @@ def test_a_job_that_a_silent_node_does_not_end_is_stuck(state: str, reason: str)
 def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
     said = "*** Maintenance on Friday (10-15:2) <b> ***\n"
     assert grid_engine.rows(said + recorded("sge-qstat-u.xml")) == grid_engine.rows(recorded("sge-qstat-u.xml"))
+    before = recorded("sge-qstat-u.xml")
+    assert grid_engine.rows(f"{before}\nBye.\n") == grid_engine.rows(before), "and behind it"
     with pytest.raises(Unreachable, match="cannot be read"):
         grid_engine.rows(said)
     with pytest.raises(Unreachable, match="unable to send message to qmaster"):
@@ -91,6 +94,21 @@ def test_a_hold_that_is_not_the_users_is_an_administrators() -> None:
     rows = grid_engine.rows(recorded("sge-qstat-u.xml"))
     held = {job.id: job for job in grid_engine.jobs(rows, {}, frozenset(), NOW)}["339"]
     assert held.held_by_admin
+
+
+def test_a_job_that_waits_for_another_is_held_by_nobody() -> None:
+    other = "<JB_jid_predecessor_list><job_predecessors><JRE_job_number>13</JRE_job_number></job_predecessors>"
+    shown = recorded("sge-qstat-j.xml").replace(
+        "<JB_job_number>339</JB_job_number>", f"<JB_job_number>339</JB_job_number>{other}</JB_jid_predecessor_list>"
+    )
+    rows, details = grid_engine.rows(recorded("sge-qstat-u.xml")), grid_engine.details(shown)
+    reasons = [
+        job.reason
+        for held_by_user in (frozenset[str](), frozenset({"339"}))
+        for job in grid_engine.jobs(rows, details, held_by_user, NOW)
+        if job.id == "339"
+    ]
+    assert reasons == ["Dependency", "JobHeldUser"]
 
 
 def test_tasks_of_an_array_are_listed_as_ours(jobs: dict[str, Job]) -> None:
@@ -242,6 +260,21 @@ def test_how_jobs_ended(job_id: str, result: Result, detail: str) -> None:
     assert grid_engine.job_end(answer, 2_000_000_000) is None, "a record of an older job of that id"
 
 
+@pytest.mark.parametrize(
+    ("status", "result"),
+    [
+        pytest.param("137                  (Killed)", Result.CANCELLED, id="qdel, for all that is told"),
+        pytest.param("139                  (Segmentation fault)", Result.FAILED, id="a fault of its own"),
+        pytest.param("138                  (User defined signal 1)", Result.FAILED, id="its soft limit of time"),
+    ],
+)
+def test_a_shell_that_a_signal_ended_was_not_always_cancelled(status: str, result: Result) -> None:
+    (one,) = (part for part in recorded("sge-qacct.txt").split("=====\n") if "jobnumber    341 " in part)
+    end = grid_engine.job_end(re.sub(r"(?m)^(exit_status +).*$", rf"\g<1>{status}", one), 0)
+    assert end is not None
+    assert end.result is result
+
+
 def test_of_an_array_it_is_told_which_tasks_failed_and_the_later_record_of_one_counts() -> None:
     (one,) = (part for part in recorded("sge-qacct.txt").split("=====\n") if "jobnumber    341 " in part)
 
@@ -316,3 +349,40 @@ def test_a_master_that_gave_no_answer_in_time_is_not_waited_for_again_in_the_sam
         with pytest.raises(Unreachable):
             ask()
     assert len(calls) == asked
+
+
+@pytest.mark.parametrize(
+    ("begin", "zone"),
+    [
+        pytest.param(1_795_791_600, "UTC0", id="an instant of ours"),
+        pytest.param(None, "Asia/Tokyo", id="a script's own -a is meant in its user's zone"),
+    ],
+)
+def test_in_which_zone_qsub_reads_when_to_begin(
+    begin: int | None, zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zones = []
+
+    def run(*_: object, env: dict[str, str], **__: object) -> Finished:
+        zones.append(env["TZ"])
+        return Finished(0, "36\n", "")
+
+    monkeypatch.setattr(commands, "run", run)
+    script = tmp_path / "a.slurm"
+    script.write_text("#!/bin/bash\n")
+    GridEngine({"PATH": "/usr/bin:/bin", "TZ": "Asia/Tokyo"}).submit(Submission(str(script), begin=begin))
+    assert zones == [zone]
+
+
+def test_what_waits_is_asked_for_in_so_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qstat adds what stands in a file of the user's, `-s r`, say."""
+    asked = []
+
+    def run(argv: Sequence[str], **_: object) -> Finished:
+        asked.append(" ".join(argv).partition(" -u ")[0])
+        which = "j" if "-j" in argv else "u"
+        return Finished(0, recorded(f"sge-qstat-{which}.xml"), "")
+
+    monkeypatch.setattr(commands, "run", run)
+    GridEngine({"PATH": "/usr/bin:/bin"}).queue()
+    assert asked[0] == "qstat -xml -s a"

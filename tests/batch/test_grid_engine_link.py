@@ -12,7 +12,7 @@ DATA = Path(__file__).resolve().parents[1] / "data" / "grid_engine"
 SUBMITTED, BEGIN = 1795875164, 1893456030
 QSTAT = """#!/bin/bash
 echo "qstat $*" >>{folder}/calls
-case "$*" in *-j*) cat {folder}/details ;; *-s*) cat {folder}/held ;; *) cat {folder}/listed ;; esac
+case "$*" in *-j*) cat {folder}/details ;; *"-s hu"*) cat {folder}/held ;; *) cat {folder}/listed ;; esac
 """
 
 
