@@ -16,7 +16,7 @@ from cronhpc.cron.values import dataclass, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypedDict, Unpack
+    from typing import Any, TypedDict, Unpack
 
     from cronhpc.core.model import Advice, Job
     from cronhpc.script.dialect import Dialect
@@ -92,6 +92,17 @@ def instant(text: str, form: str = "%a %b %d %H:%M:%S %Y") -> int | None:
         return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp())
     except ValueError:
         return None
+
+
+def json_in(printed: str) -> Any:
+    """The JSON object that begins a line of it: a site's wrapper may print others around it; None: there is none.
+
+    Raises ValueError.
+    """
+    import json
+
+    start = re.search(r"^\{", printed, re.MULTILINE)
+    return json.JSONDecoder(strict=False).raw_decode(printed, start.start())[0] if start else None
 
 
 _SIGNALLED = 128  # the shell's way of saying that a signal ended it
@@ -276,10 +287,6 @@ class Commands:
         """The same for one that only asks, with `script` on its standard input."""
         env = {**self.of_runs, **(export or {})}
         return self._run(argv, self._query_timeout, env, cwd=_home(env), given=script)
-
-    def submit_text(self, argv: Sequence[str], text: str) -> Finished:
-        """How the submission of a script's text, on standard input, ended."""
-        return self._run(argv, self._timeout, self._environment, cwd=_home(self._environment), given=text)
 
     def _run(
         self,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import pwd
 import re
 import shlex
 import time
 from datetime import UTC, datetime
+from functools import partial
 from glob import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from cronhpc.batch.commands import (
@@ -19,6 +19,7 @@ from cronhpc.batch.commands import (
     code_and_signal,
     end_of_tasks,
     holds,
+    json_in,
     meant,
     option_words,
     submission_error,
@@ -26,7 +27,7 @@ from cronhpc.batch.commands import (
     told,
     wrapped_text,
 )
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
+from cronhpc.batch.port import BatchError, Denied, JobFiles, Limited, Refused, Unreachable
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
@@ -34,11 +35,12 @@ from cronhpc.script.dialect import LSF
 from cronhpc.script.dialect import LSF as DIALECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
 
+T = TypeVar("T")
 
 # --- what is asked --------------------------------------------------------------------------------------------------
 
@@ -240,14 +242,13 @@ def without_json(ended: Finished) -> bool:
 
 def records(ended: Finished, fields: Sequence[str] = FIELDS) -> list[dict[str, str]]:
     """The jobs that bjobs printed: values by the names of `fields`. Raises Unreachable for anything else."""
-    start = ended.out.find("{")
     heading = _CARET.join(fields).upper()
     if ended.timed_out:
         raise Unreachable(told("bjobs", ended))
     if heading in ended.out:
         return _parted(ended.out.partition(heading)[2].splitlines()[1:], fields)
-    if start >= 0:
-        return _of_json(ended.out[start:])
+    if re.search(r"^\{", ended.out, re.MULTILINE):
+        return _of_json(ended.out)
     if _NO_JOB.search(ended.said) and ended.code in _WITHOUT_JOBS:
         return []
     raise Unreachable(told("bjobs", ended))
@@ -255,7 +256,7 @@ def records(ended: Finished, fields: Sequence[str] = FIELDS) -> list[dict[str, s
 
 def _of_json(answer: str) -> list[dict[str, str]]:
     try:
-        rows = json.JSONDecoder().raw_decode(answer)[0]["RECORDS"]
+        rows = json_in(answer)["RECORDS"]
         found = [{name.lower(): str(value) for name, value in row.items()} for row in rows if "ERROR" not in row]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Unreachable(f"bjobs' answer cannot be read: {answer[-200:]!r}") from None
@@ -482,16 +483,22 @@ class Lsf(ByCommands):
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
-        try:
-            return self._submit(job, year=self.year)
-        except Refused as error:
-            if not (self.year and job.begin is not None and refuses_year(error.text)):
-                raise
-            job_id = self._submit(job, year=False)
-            self.year = False
-            return job_id
+        return self._with_year(partial(self._submit, job)) if job.begin is not None else self._submit(job)
 
-    def _submit(self, job: Submission, *, year: bool) -> str:
+    def _with_year(self, call: Callable[..., T]) -> T:
+        """`call` with whether its -b may have a year: older versions refuse that."""
+        try:
+            return call(year=self.year)
+        except (Unreachable, Limited, Denied):
+            raise
+        except BatchError as error:
+            if not (self.year and refuses_year(error.text)):
+                raise
+            done = call(year=False)
+            self.year = False
+            return done
+
+    def _submit(self, job: Submission, *, year: bool = True) -> str:
         zone = {**self.commands.of_runs, **(job.export or {})}.get("TZ")
         argv, script = submit_argv(job, year=year), script_text(job, zone)
         given = {**(job.export or {}), **dict(DIALECT.set)}
@@ -514,8 +521,12 @@ class Lsf(ByCommands):
         marks = ["-Jd", description(comment, at)]
         if exclude is not None:
             marks += option_words([f"--exclude={exclude}"], DIALECT) if exclude else ["-Rn"]
-        begin = moment_text(at, year=self.year)
-        self._change(["bmod", "-b", begin, *marks, _id(job_id)], gone_is_fine=False)
+
+        def change(*, year: bool) -> None:
+            begin = moment_text(at, year=year)
+            self._change(["bmod", "-b", begin, *marks, _id(job_id)], gone_is_fine=False)
+
+        self._with_year(change)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of pending tasks, then hold them: a hold of ours is never without its mark.

@@ -5,7 +5,6 @@ A job's comment is a variable of it, which nobody can change later: a comment th
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from functools import partial
@@ -20,6 +19,7 @@ from cronhpc.batch.commands import (
     code_and_signal,
     end_of_tasks,
     instant,
+    json_in,
     meant,
     option_words,
     posix_moment,
@@ -171,7 +171,7 @@ def command_ids(shown: str, name: str) -> list[str]:
 
 _SOME_UNKNOWN = frozenset({0, 35, 153})  # of the ids that were asked about some have ended; the others are printed
 SIGNS = Signs(
-    limited=(38,),
+    limited=(38, 198),  # of an entity's jobs, of all in the queue
     no_answer=(162, 171, 183, 255),  # no connection, no answer of the server in time, it is shutting down
     denied=(159,),
     refused=(1, 2, 166, 170, 187, 188, 197),  # unreadable, usage, a value, queue, resource, limit, group
@@ -180,9 +180,12 @@ SIGNS = Signs(
 _NO_HISTORY = "not configured to maintain job history"
 
 
+_ID = r"\d+(?:\[\d*\])?\.[\w.-]+"  # a site's wrapper may print lines of its own around them
+
+
 def submitted(ended: Finished) -> str:
     """The new job as the server calls it, `7.server`, `7[].server`. Raises Unreachable, Limited, Denied, Refused."""
-    ids = [line.strip() for line in ended.out.splitlines() if re.fullmatch(r"\d+(?:\[\])?\.[\w.-]+", line.strip())]
+    ids = [line.strip() for line in ended.out.splitlines() if re.fullmatch(_ID, line.strip())]
     if len(ids) != 1:
         raise submission_error("qsub", ended, SIGNS)
     return ids[0]
@@ -192,7 +195,7 @@ def ids(ended: Finished) -> list[str]:
     """What qselect printed. Raises Unreachable."""
     if ended.code != 0 or ended.timed_out:
         raise Unreachable(told("qselect", ended))
-    return [line.strip() for line in ended.out.splitlines() if line.strip()]
+    return [line.strip() for line in ended.out.splitlines() if re.fullmatch(_ID, line.strip())]
 
 
 def answer(ended: Finished) -> dict[str, Any]:
@@ -207,7 +210,7 @@ def answer(ended: Finished) -> dict[str, Any]:
     try:
         # variables with control characters or single backslashes are printed as they are
         whole = re.sub(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?', lambda each: each[0] if each[1] else r"\\", ended.out)
-        found = json.loads(whole, strict=False)
+        found = json_in(whole)
     except ValueError as error:
         raise Unreachable(f"qstat's answer cannot be read ({error}): {ended.out[-200:]!r}") from None
     if not isinstance(found, dict) or "timestamp" not in found:
@@ -273,6 +276,11 @@ class Row(NamedTuple):
         return "" if named == self.output else named
 
     @property
+    def others_holds(self) -> str:
+        """The letters of holds that are none of its owner's, who may not lift them: of operators, and of the server."""
+        return re.sub("[nu]", "", self.text("Hold_Types"))
+
+    @property
     def comment(self) -> str:
         """As it was submitted."""
         value = self.variables.get(_TOKEN)
@@ -287,7 +295,8 @@ def rows(printed: Mapping[str, Any]) -> tuple[Row, ...]:
 
 
 _STATES = {"R": "RUNNING", "B": "RUNNING", "E": "COMPLETING", "S": "SUSPENDED", "U": "SUSPENDED"}
-_ENDED = "FXM"
+_ENDED_HERE = "FX"
+_ENDED = f"{_ENDED_HERE}M"  # M: it was moved to another server
 
 
 def jobs(listed: Sequence[Row], comments: Mapping[str, str]) -> tuple[Job, ...]:
@@ -311,11 +320,15 @@ def _parts(job: Job, tasks: Sequence[int]) -> Sequence[str]:
 
 
 def _job(row: Row, whole: Row, comment: str | None) -> Job:
-    state, held, begin = row.text("job_state"), whole.text("Hold_Types"), row.instant("Execution_Time")
+    state, held, begin = row.text("job_state"), whole.text("Hold_Types").strip("n"), row.instant("Execution_Time")
     reason = ""
     waits = state not in _STATES
-    if waits and held.strip("n"):
+    depends = "s" in held and whole.text("depend") != ""  # the server holds what waits for another job
+    held = held.replace("s", "") if depends else held
+    if waits and held:
         reason = "JobHeldUser" if held == "u" else "JobHeldAdmin"
+    elif waits and depends:
+        reason = "Dependency"
     elif waits and begin is not None:
         reason = "BeginTime"
     nodes = dict.fromkeys(part.partition("/")[0] for part in row.text("exec_host").split("+"))
@@ -350,7 +363,7 @@ def job_ends(listed: Iterable[Row], since: int) -> dict[str, JobEnd]:
     ends: dict[str, list[tuple[str, JobEnd]]] = {}
     for row in listed:
         submitted_at = row.instant("ctime")
-        if row.text("job_state") in _ENDED and submitted_at is not None and submitted_at >= since:
+        if row.text("job_state") in _ENDED_HERE and submitted_at is not None and submitted_at >= since:
             ends.setdefault(row.number, []).append((row.task or "", _end(row, submitted_at)))
     return {number: end for number, rows in ends.items() if (end := end_of_tasks(rows))}
 
@@ -446,7 +459,10 @@ class Pbs(ByCommands):
         own = own_values(job.own_export)  # qsub sets these
         environment = {name: value for name, value in self.commands.of_runs.items() if name not in own}
         environment |= {**(job.export or {}), **({PBS.job.tasks: str(array.tasks)} if array.tasks else {})}
-        name = submitted(self.commands.submit_text(argv, wrapped_text(job, environment, array.only)))
+        # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
+        zone = None if job.begin is None else {"TZ": "UTC0"}
+        ended = self.commands.submit(argv, zone, script=wrapped_text(job, environment, array.only))
+        name = submitted(ended)
         row = Row(name, {})
         return row.number
 
@@ -457,7 +473,7 @@ class Pbs(ByCommands):
         for number in dict.fromkeys(each.partition("_")[0] for each in job_ids):
             if row := self._known.get(number):
                 log = ["-o", row.log] if row.log else []
-                argvs.append(["qalter", *log, "-h", "n", row.name])
+                argvs.append(["qalter", *log, "-h", row.others_holds or "n", row.name])
         done = run_many([partial(self._change, argv) for argv in argvs], _PARALLEL)
         troubles = [each for each in done if isinstance(each, BatchError)]
         for each in sorted(troubles, key=lambda each: not isinstance(each, Unreachable)):
@@ -489,7 +505,9 @@ class Pbs(ByCommands):
         """
         numbers = list(dict.fromkeys(each.partition("_")[0] for each in job_ids))
         self.comment(numbers, comment)
-        self._change_all(["qalter", "-h", "u"], numbers)
+        others = {each: self._known[each].others_holds if each in self._known else "" for each in numbers}
+        for holds in dict.fromkeys(others.values()):
+            self._change_all(["qalter", "-h", f"u{holds}"], [each for each in numbers if others[each] == holds])
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Keep the comment of jobs, where it is another than they were submitted with. Raises BatchError."""

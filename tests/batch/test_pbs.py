@@ -52,11 +52,16 @@ def test_an_array_is_one_row_where_its_tasks_were_not_asked_for() -> None:
     assert found["715"].held_by_user
 
 
+DEPENDS = "afterok:711.pbshost@pbshost"
+
+
 @pytest.mark.parametrize(
     ("facts", "state", "reason"),
     [
         pytest.param({"Hold_Types": "o"}, "PENDING", "JobHeldAdmin", id="an operator holds it"),
         pytest.param({"Hold_Types": "us"}, "PENDING", "JobHeldAdmin", id="the system holds it, too"),
+        pytest.param({"Hold_Types": "s", "depend": DEPENDS}, "PENDING", "Dependency", id="it waits for another job"),
+        pytest.param({"Hold_Types": "us", "depend": DEPENDS}, "PENDING", "JobHeldUser", id="and we hold it, too"),
         pytest.param({"Hold_Types": "n", "job_state": "Q"}, "PENDING", "", id="it waits for its turn"),
         pytest.param({"Hold_Types": "n", "job_state": "T"}, "PENDING", "", id="it is on its way to another server"),
         pytest.param({"Hold_Types": "n", "job_state": "E"}, "COMPLETING", "", id="it ends"),
@@ -99,6 +104,7 @@ EMPTY = '{"timestamp":1795875161,"pbs_version":"23.06.06","pbs_server":"pbshost"
         pytest.param(Finished(153, EMPTY, "qstat: Unknown Job Id 9.pbshost"), 0, id="one is gone since"),
         pytest.param(Finished(35, EMPTY, "qstat: 9.pbshost Job has finished"), 0, id="one has ended since"),
         pytest.param(Finished(0, "", "qstat: PBS is not configured to maintain job history"), 0, id="no history"),
+        pytest.param(Finished(0, f"Welcome {{you}}.\n{EMPTY}\nBye.\n", ""), 0, id="a wrapper prints lines around it"),
         pytest.param(Finished(255, EMPTY, "Connection refused"), None, id="down, with what looks like an answer"),
         pytest.param(Finished(0, "{", ""), None, id="cut off"),
         pytest.param(Finished(0, "[]", ""), None, id="another thing"),
@@ -148,6 +154,7 @@ def test_the_id_that_qsub_prints(printed: str, name: str) -> None:
         pytest.param(Finished(162, "", "qsub: cannot connect to server pbshost (errno=111)"), Unreachable, id="down"),
         pytest.param(Finished(-9, "", "", timed_out=True), Unreachable, id="frozen"),
         pytest.param(Finished(38, "", "qsub: would exceed complex's per-user limit"), Limited, id="a limit of jobs"),
+        pytest.param(Finished(198, "", "qsub: Maximum number of jobs already in queue"), Limited, id="a full queue"),
         pytest.param(Finished(159, "", "qsub: Unauthorized Request"), Denied, id="not from here"),
         pytest.param(Finished(170, "", "qsub: Unknown queue"), Refused, id="no such queue"),
         pytest.param(Finished(2, "", "usage: qsub …"), Refused, id="a bad option"),
@@ -342,3 +349,16 @@ def test_the_way_to_the_server_stays_and_what_a_job_is_told_does_not() -> None:
 @pytest.mark.parametrize(("name", "number"), [("7.pbshost", "7"), ("7[2].pbshost", "7")])
 def test_a_job_knows_its_number(name: str, number: str) -> None:
     assert job_around({"PBS_JOBID": name}) == number
+
+
+def test_lines_of_a_wrapper_around_what_qselect_prints_are_no_jobs() -> None:
+    assert pbs.ids(Finished(0, "Welcome.\n7.pbshost\n8[].pbs-1.example.org\n", "")) == [
+        "7.pbshost",
+        "8[].pbs-1.example.org",
+    ]
+
+
+def test_a_job_that_was_moved_to_another_server_has_not_ended_for_all_that_is_known() -> None:
+    rows = altered("pbs-qstat-f.json", "712", job_state="M")
+    assert "712" not in {job.id for job in pbs.jobs(rows, {})}
+    assert pbs.job_ends(rows, 0) == {}

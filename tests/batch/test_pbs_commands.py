@@ -94,6 +94,31 @@ def test_a_held_job_gets_its_logs_name_with_its_release(server: Server) -> None:
     ]
 
 
+def test_a_hold_of_ours_comes_and_goes_beside_those_that_a_user_may_not_lift(server: Server) -> None:
+    """The server lets a user change only holds of his: to take away all fails for a job that waits for another."""
+    server.jobs["712.pbshost"] |= {"Hold_Types": "us", "depend": "afterok:713.pbshost@pbshost"}
+    server.jobs["713.pbshost"] |= {"Hold_Types": "o"}
+    server.show("712.pbshost", "713.pbshost")
+    server.batch().release(["712"])
+    server.batch().hold(["712", "713"], "paused")
+    assert server.calls() == ["qalter -h s 712.pbshost", "qalter -h us 712.pbshost", "qalter -h uo 713.pbshost"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "zone"),
+    [
+        pytest.param(1_795_791_600, "UTC0", id="an instant of ours"),
+        pytest.param(None, "Asia/Tokyo", id="a script's own -a is meant in its user's zone"),
+    ],
+)
+def test_in_which_zone_qsub_reads_when_to_begin(server: Server, begin: int | None, zone: str) -> None:
+    (server.folder / "qsub").write_text(f"#!/bin/bash\necho $TZ >{server.folder}/zone\necho 7.pbshost\n")
+    (server.folder / "a.slurm").write_text("#!/bin/bash\n")
+    server.environ["TZ"] = "Asia/Tokyo"
+    server.batch().submit(Submission(str(server.folder / "a.slurm"), begin=begin))
+    assert (server.folder / "zone").read_text().strip() == zone
+
+
 def test_a_release_that_fails_counts_where_the_job_is_held_all_the_same(server: Server) -> None:
     server.show("712.pbshost", "713.pbshost")
     (server.folder / "qalter.out").write_text("qalter: Unauthorized Request\n")

@@ -386,6 +386,18 @@ def test_the_begin_of_a_job_stays_with_it_through_comments_moves_and_pauses(batc
     assert batch.describe(job_id)["Comment"] == "free"
 
 
+def test_a_look_that_only_moves_finds_out_that_an_older_version_takes_no_year(
+    lsf: Cluster, batch: Lsf, script: str
+) -> None:
+    """Each process finds it out anew: a tick that submits nothing pushed no spare."""
+    begin = (int(time.time()) + 7200) // 60 * 60
+    lsf.does("old")
+    job_id = batch.submit(Submission(script, job_name="a", comment="x", chdir="/", begin=begin))
+    batch.year = True
+    batch.move(job_id, begin + 600)
+    assert [job.start for job in batch.queue().jobs] == [begin + 600]
+
+
 def test_a_job_that_began_before_it_could_be_held_goes_on(batch: Lsf, script: str) -> None:
     job_id = batch.submit(Submission(script, job_name="a", comment="x", chdir="/", held=False))
     assert [job.state for job in batch.queue().jobs] == ["RUNNING"]
