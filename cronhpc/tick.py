@@ -87,7 +87,7 @@ class Pass:
     outcomes: tuple[Outcome, ...]
     recorded: Recorded
     unreachable: str  # what the batch system gave no answer with; "": it has answered all
-    at_submit_limit: str  # the site's limit that was met; "": none
+    at_submit_limit: str  # the limit that was met, the site's or of time; "": none
 
 
 def run_pass(

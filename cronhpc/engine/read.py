@@ -513,7 +513,7 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         problems.append(Problem("E361", what, fix))
     via = how.via or ("resident" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
-    spareless = now - kept.no_spare_at < _SPARE_AGAIN
+    spareless = how.at <= kept.no_spare_at and now - kept.no_spare_at < _SPARE_AGAIN  # `start` tries it at once
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,

@@ -66,7 +66,9 @@ class Progress:
         self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
         self.unanswered = ""  # what a submission gave no answer with: its job may be there, as the next look sees
         self.lost = 0  # submissions in a row that gave none
-        self.at_submit_limit = ""  # the site's limit that was met: nothing more is submitted in this tick
+        self.at_submit_limit = (
+            ""  # the limit that was met, the site's or of time: nothing more is submitted in this tick
+        )
         self._began = elapsed()
 
     @property
@@ -76,9 +78,10 @@ class Progress:
 
     @property
     def ended_by(self) -> str:
-        """Why nothing more is submitted in this tick; "" as long as more may be."""
-        spent = "this tick has no time left" if elapsed() > self._began + _TIMEOUT else ""
-        return self.unreachable or self.at_submit_limit or spent
+        """Why nothing more is submitted in this tick; "" as long as more may be. Asked where there is more."""
+        if not self.at_submit_limit and elapsed() > self._began + _TIMEOUT:
+            self.at_submit_limit = "this tick has no time left"
+        return self.unreachable or self.at_submit_limit
 
     @property
     def has_time_for_one(self) -> bool:

@@ -422,6 +422,39 @@ def test_a_lost_reply_keeps_no_other_run_waiting(
 
 
 @pytest.mark.parametrize(
+    ("seconds", "submitted", "again"),
+    [
+        pytest.param(20, 3, True, id="no time is left"),
+        pytest.param(11, 5, False, id="the last one took the rest of it"),
+    ],
+)
+def test_a_tick_that_has_no_time_for_all_is_looked_after_soon(
+    root: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, submitted: int, *, again: bool
+) -> None:
+    """The next link came ten minutes later."""
+    rows = (f'  f{n}: {{schedule: "0 14 * * *", command: "true"}}\n' for n in range(5))
+    (root / "cronhpc.yaml").write_text(f"scheduler: {{parallel: 1}}\n{SETTINGS}{''.join(rows)}")
+    fake = Fake([])
+    monkeypatch.setattr("cronhpc.engine.submit.elapsed", lambda: seconds * len(fake.submitted))
+    now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entries were born by this clock
+    report = ticked(root, fake, now)
+    assert (len(fake.submitted), bool(report.unreachable)) == (submitted, again)
+
+
+@pytest.mark.parametrize(
+    ("started", "tried"),
+    [pytest.param(-600, False, id="started before"), pytest.param(-60, True, id="started since")],
+)
+def test_a_spare_that_a_limit_has_forbidden_is_tried_again_by_start(root: Path, started: int, *, tried: bool) -> None:
+    site = site_of(root, Fake([]))
+    scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d", at=NOW + started))
+    memory = load(site.paths.entries)
+    memory.scheduler.no_spare, memory.scheduler.no_spare_at = "QOSMaxSubmitJobPerUserLimit", NOW - 300
+    save(site.paths.entries, memory)
+    assert (read_world(site, NOW).world.chain.no_spare == "") == tried
+
+
+@pytest.mark.parametrize(
     ("taken", "gives_way"),
     [
         pytest.param(0, True, id="no run fits beside the chain"),
