@@ -1,0 +1,183 @@
+"""What is done, and what is refused, where others have gone on since the tick looked: another tick, or the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.core.model import (
+    Adopt,
+    Cancel,
+    ClaimState,
+    Decision,
+    Finish,
+    Job,
+    JobEnd,
+    Key,
+    Plan,
+    Queue,
+    Result,
+    Settings,
+    Withdraw,
+)
+from cronhpc.engine.act import Actor
+from cronhpc.store.claims import Claims
+from cronhpc.store.files import Paths
+from tests.worlds import at, claim, job, key, world
+
+STEPS = (ClaimState.SUBMITTED, ClaimState.RELEASING, ClaimState.RELEASED)
+CLAIMED, SUBMITTED, RELEASING, RELEASED = ClaimState.CLAIMED, *STEPS
+GONE = None
+K, LATER, OTHER = key("e", "14:00"), key("e", "14:30"), key("e", "13:00")
+ENDS = (Cancel("7", "a switch stands", K), Finish(K, "e", JobEnd(Result.STOPPED)))
+
+
+class Batch:
+    """It has `jobs`, notes which are cancelled, and may give no answer to that."""
+
+    def __init__(self, jobs: tuple[Job, ...], fails: BatchError | None) -> None:
+        self.jobs, self.fails, self.cancelled = jobs, fails, list[str]()
+
+    def queue(self) -> Queue:
+        return Queue(self.jobs)
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool) -> None:
+        assert pending_only, "what has begun is left alone"
+        self.cancelled += job_ids
+        if self.fails:
+            raise self.fails
+
+
+class Situation(NamedTuple):
+    """A claim as the tick `read` it, and as it is on disk by `now`: its step and job."""
+
+    decisions: tuple[Decision, ...]
+    read: tuple[ClaimState, str | None]
+    now: tuple[ClaimState, str | None] | None
+    expected: str  # of each decision
+    after: str = "gone"  # the claim
+    cancelled: str = ""
+    jobs: tuple[Job, ...] = ()
+    fails: BatchError | None = None
+
+
+SITUATIONS: dict[str, Situation] = {
+    "a held job that is to go, all as it was: cancelled, and its end written": Situation(
+        ENDS, (SUBMITTED, "7"), (SUBMITTED, "7"), "ok ok", "finished 7", "7"
+    ),
+    "another tick has sent its release: left": Situation(
+        ENDS, (SUBMITTED, "7"), (RELEASING, "7"), "refused refused", "releasing 7"
+    ),
+    "another tick has released it: left": Situation(
+        ENDS, (SUBMITTED, "7"), (RELEASED, "7"), "refused refused", "released 7"
+    ),
+    "its twin has been recorded since: left": Situation(
+        (Cancel("9", "a twin", K),), (CLAIMED, None), (SUBMITTED, "9"), "refused", "submitted 9"
+    ),
+    "a twin of the recorded job: cancelled": Situation(
+        (Cancel("9", "a twin", K),), (SUBMITTED, "7"), (RELEASED, "7"), "ok", "released 7", "9"
+    ),
+    "it could not be cancelled: no end is written": Situation(
+        ENDS, (SUBMITTED, "7"), (SUBMITTED, "7"), "passing refused", "submitted 7", "7", fails=BatchError("no")
+    ),
+    "nobody answered to the cancel before: not tried, and no end is written": Situation(
+        (Cancel("5", "a twin", OTHER), *ENDS),
+        (SUBMITTED, "7"),
+        (SUBMITTED, "7"),
+        "passing passing refused",
+        "submitted 7",
+        "5",
+        fails=Unreachable("no answer"),
+    ),
+    "one that waits for a slot to come: cancelled": Situation(
+        (Cancel("7", "its entry is gone", LATER, only="ahead"),),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "ok",
+        "released 7",
+        "7",
+    ),
+    "its slot has come: left": Situation(
+        (Cancel("7", "its entry is gone", K, only="ahead"),), (RELEASED, "7"), (RELEASED, "7"), "refused", "released 7"
+    ),
+    "one that can never start was released: cancelled": Situation(
+        (Cancel("7", "never", K, only="pending"),), (RELEASED, "7"), (RELEASED, "7"), "ok", "released 7", "7"
+    ),
+    "a job is found for a claim: recorded": Situation(
+        (Adopt(K, "7"),), (CLAIMED, None), (CLAIMED, None), "ok", "submitted 7"
+    ),
+    "another job was recorded for it meanwhile: not adopted": Situation(
+        (Adopt(K, "7"),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
+    "adopted and ended in one tick: its end is written": Situation(
+        (Adopt(K, "7"), Finish(K, "e", JobEnd(Result.STOPPED))), (CLAIMED, None), (CLAIMED, None), "ok ok", "finished 7"
+    ),
+    "a job was submitted meanwhile for what is to end without one: left": Situation(
+        (Finish(K, "e", JobEnd(Result.MISSED)),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
+    "what is to end was finished and forgotten meanwhile: left": Situation(
+        (Finish(K, "e", JobEnd(Result.OK)),), (RELEASED, "7"), GONE, "refused"
+    ),
+    "taken back before its slot: its job goes, then its claim": Situation(
+        (Withdraw(LATER, "e", "7", "edited"),), (RELEASED, "7"), (RELEASED, "7"), "ok", cancelled="7"
+    ),
+    "taken back, and it has no job: its claim goes": Situation(
+        (Withdraw(LATER, "e", "", "edited"),), (CLAIMED, None), (CLAIMED, None), "ok"
+    ),
+    "taken back, and its job has begun: its claim stays": Situation(
+        (Withdraw(LATER, "e", "7", "edited"),),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "refused",
+        "released 7",
+        "7",
+        (job(7),),
+    ),
+    "taken back, and its slot has come: its claim stays": Situation(
+        (Withdraw(K, "e", "7", "edited"),), (RELEASED, "7"), (RELEASED, "7"), "refused", "released 7", "7"
+    ),
+    "taken back, and another tick has submitted it meanwhile: its claim stays": Situation(
+        (Withdraw(LATER, "e", "", "edited"),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
+    "taken back, and nobody answers: its claim stays": Situation(
+        (Withdraw(LATER, "e", "7", "edited"),),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "passing",
+        "released 7",
+        "7",
+        fails=Unreachable("no answer"),
+    ),
+}
+
+
+def on_disk(claims: Claims, of: Key, step: ClaimState, job_id: str | None) -> None:
+    claims.make(of, "e", "another", at("13:59"))
+    if job_id:
+        claims.record(of, job_id, at("13:59"))
+    for each in STEPS[1 : STEPS.index(step) + 1] if job_id else ():
+        claims.step(of, each)
+
+
+@pytest.mark.parametrize("s", SITUATIONS.values(), ids=SITUATIONS)
+def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) -> None:
+    of = cast("Any", s.decisions[-1]).key
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    if s.now:
+        on_disk(claims, of, *s.now)
+    batch = Batch(s.jobs, s.fails)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    before = claim("e", "14:30" if of == LATER else "14:00", *s.read)
+    outcomes = Actor(site, world("14:05", claims=(before,))).carry_out(Plan(s.decisions, at("15:00")))
+    assert " ".join(
+        each.done.name.lower() for each in sorted(outcomes, key=lambda each: s.decisions.index(each.decision))
+    ) == (s.expected)
+    assert " ".join(batch.cancelled) == s.cancelled
+    left = [f"{each.state.name.lower()} {each.job_id or ''}".rstrip() for each in claims.read(())]
+    assert left == ([] if s.after == "gone" else [s.after])
