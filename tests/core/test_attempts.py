@@ -375,6 +375,10 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(11, "16:00", fingerprint="0ld"), SPARE),
         ["cancel successor 11", "submit successor", "keep spare 12"],
     ),
+    "what its text is to be is not known: a successor is no older one": (
+        replace(linked(NEXT, SPARE), chain=replace(chain("10"), fingerprint="")),
+        ["keep successor 11", "keep spare 12"],
+    ),
     "a link held by an administrator: the chain rests": (
         linked(link(11, "16:00", reason="JobHeldAdmin"), SPARE),
         ["rest"],
@@ -451,6 +455,19 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
 @pytest.mark.parametrize(("situation", "expected"), CHAINS.values(), ids=CHAINS.keys())
 def test_the_chain_has_one_successor_and_one_spare(situation: World, expected: list[str]) -> None:
     assert decided(situation) == expected
+
+
+CROWDED = {
+    "its links alone": ((NEXT, SPARE), True),
+    "a run that has ended beside them": ((NEXT, SPARE, job(7, "COMPLETED", of=K)), True),
+    "a run beside them": ((NEXT, SPARE, job(7, of=K)), False),
+    "no spare that could make room": ((NEXT,), False),
+}
+
+
+@pytest.mark.parametrize(("jobs", "alone"), CROWDED.values(), ids=CROWDED)
+def test_the_chain_alone_uses_a_limit_up_if_the_queue_has(jobs: tuple[Job, ...], alone: bool) -> None:  # noqa: FBT001 - a table's column
+    assert core_chain.crowds(linked(*jobs)) == alone
 
 
 def test_the_marks_are_this_directorys() -> None:

@@ -69,6 +69,43 @@ def test_the_lease_is_held_by(tmp_path: Path, holder: Holder, me: Holder, gone: 
     assert [each.name for each in tmp_path.iterdir()] == ["lease"]
 
 
+@pytest.mark.parametrize("anothers", [True, False])
+def test_a_dead_holders_lease_that_is_anothers_by_now_or_gone_is_left(tmp_path: Path, anothers: bool) -> None:  # noqa: FBT001 - a table's column
+    """Two ticks have seen that it is dead, and one was faster."""
+    path = tmp_path / "lease"
+    if anothers:
+        held(tmp_path, ME)
+    lease._break(path, EARLIER)
+    assert lease.read(path) == (ME if anothers else None)
+    assert [each.name for each in tmp_path.iterdir()] == ["lease"] * anothers
+
+
+AT_WORK: dict[str, tuple[Holder, int, str, bool]] = {
+    # holder, seconds ago, the state of this process, whether its tick can be counted on
+    "a process of this machine, a moment ago": (EARLIER, 0, "R", True),
+    "it is stopped": (EARLIER, 0, "T", False),
+    "one of another machine, of which nobody can tell": (ELSEWHERE, 0, "T", True),
+    "it began longer ago than a tick takes": (EARLIER, 120, "R", False),
+}
+
+
+@pytest.mark.parametrize(("holder", "ago", "state", "at_work"), AT_WORK.values(), ids=AT_WORK)
+def test_whether_the_holder_ends_its_tick(  # noqa: PLR0917 - a table's columns
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    holder: Holder,
+    ago: int,
+    state: str,
+    at_work: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    monkeypatch.setattr(lease, "process_born", lambda _: f"{state} {ME.born}")
+    path = held(tmp_path, holder, seconds_ago=ago)
+    (tmp_path / "looked").touch()
+    assert lease.is_at_work(path, holder, "here") == at_work
+    if not at_work:
+        assert lease.wait_and_take(path, ME, lambda _: False) == holder, "at once: nobody waits for it"
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"host": 1}', "[]"], ids=["empty", "torn", "of another form", "a list"])
 def test_a_lease_that_cannot_be_read_stops_nobody_for_ever(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lease"
