@@ -15,20 +15,25 @@ from cronhpc.core.model import (
     Cancel,
     ClaimState,
     Decision,
+    EntryState,
     Finish,
     Job,
     JobEnd,
     Key,
     Plan,
     Queue,
+    Reason,
     Result,
     Settings,
+    Submit,
     Withdraw,
 )
 from cronhpc.engine.act import Actor
+from cronhpc.store import history
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
-from tests.worlds import at, claim, job, key, world
+from cronhpc.store.memory import Memory, save
+from tests.worlds import at, claim, entry, job, key, state, world
 
 STEPS = (ClaimState.SUBMITTED, ClaimState.RELEASING, ClaimState.RELEASED)
 CLAIMED, SUBMITTED, RELEASING, RELEASED = ClaimState.CLAIMED, *STEPS
@@ -181,3 +186,64 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     assert " ".join(batch.cancelled) == s.cancelled
     left = [f"{each.state.name.lower()} {each.job_id or ''}".rstrip() for each in claims.read(())]
     assert left == ([] if s.after == "gone" else [s.after])
+
+
+# --- claimed, and too late --------------------------------------------------------------------------------------------
+
+
+class Late(NamedTuple):
+    """Our attempt, just claimed; what others have claimed; what entries.json and history say by now."""
+
+    ours: Key
+    late: bool
+    theirs: tuple[Key, ...] = ()
+    state: EntryState = EntryState()
+    history: tuple[Key, ...] = ()
+
+
+FIRST, SECOND, BY_HAND = key("e", "13:00"), key("e", "13:00", 2), key("e", "13:00", by_hand=True)
+RERUN = key("e", "13:00", 2, by_hand=True)
+LATE: dict[str, Late] = {
+    "nobody has gone past its slot": Late(FIRST, late=False, state=state("12:00")),
+    "its slot was used up while we stood still": Late(FIRST, late=True, state=state("13:00")),
+    "what was used up is of a clock far ahead": Late(FIRST, late=False, state=state("2030-01-01 00:00")),
+    "another has claimed a later slot, and the state is lost": Late(FIRST, late=True, theirs=(K,)),
+    "another has claimed an earlier slot": Late(FIRST, late=False, theirs=(key("e", "12:00"),)),
+    "a later slot of another entry": Late(FIRST, late=False, theirs=(key("f", "14:00"),)),
+    "a later slot by a clock far ahead": Late(FIRST, late=False, theirs=(key("e", "2030-01-01 00:00"),)),
+    "a later run by hand": Late(FIRST, late=False, theirs=(key("e", "14:00", by_hand=True),)),
+    "a further attempt, and the one before is there": Late(SECOND, late=False, theirs=(FIRST, K), state=state("14:00")),
+    "a further attempt, and the one before is archived: it was made": Late(SECOND, late=True),
+    "by hand, and the slot is an old one": Late(BY_HAND, late=False, theirs=(K,), state=state("14:00")),
+    "by hand, and another of this second has ended": Late(BY_HAND, late=True, state=state(last={"key": str(BY_HAND)})),
+    "run again by hand, and nobody else has": Late(RERUN, late=False, history=(FIRST,)),
+    "run again by hand, and another's has ended and is archived": Late(RERUN, late=True, history=(RERUN, K)),
+}
+
+
+@pytest.mark.parametrize("s", LATE.values(), ids=LATE)
+def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> None:
+    """This tick may have stood still since it read."""
+    paths = Paths(tmp_path)
+    claims = Claims(paths.claims)
+    claims.folder.mkdir(parents=True)
+    for each in (s.ours, *s.theirs):
+        claims.make(each, "e", "another", at("13:59"))
+    save(paths.entries, Memory(entries={"e": s.state}))
+    rows = [{"what": "run", "key": str(each), "at": at("13:30")} for each in s.history]
+    history.append(paths.history, rows, host="login1", now=at("13:30"))
+    site: Any = SimpleNamespace(paths=paths, batch=Batch((), None), host="login1", settings=Settings())
+    actor = Actor(site, world("14:05"))
+    row = Submit(entry(), s.ours, Reason.SUBMIT)
+    assert actor.submitter._in_time([row]) == ([] if s.late else [row])
+    assert claims.exists(s.ours) != s.late
+    assert [each.done.name for each in actor.outcomes] == ["REFUSED"] * s.late
+
+
+def test_a_claim_that_another_has_submitted_for_is_not_given_back(tmp_path: Path) -> None:
+    claims = Claims(tmp_path)
+    for step in STEPS:
+        of = key("e", "14:00", STEPS.index(step) + 1)
+        on_disk(claims, of, step, "7")
+        claims.give_up(of)
+        assert claims.exists(of), step
