@@ -144,17 +144,17 @@ class Claims:
         return gone
 
     def late(self, keys: Iterable[Key], believed: int, listed: Iterable[Key]) -> set[Key]:
-        """Those of `keys`, just claimed, that are older than a scheduled claim made by someone else, `listed` since.
+        """Those of `keys`, just claimed, before which another has gone, as `listed` since: to a later slot, or attempt.
 
         The newest claim of an entry stays on disk, so this tells even where the watermark was lost. Slots later than
         `believed` (epoch) come from a wrong clock.
         """
         mine = set(keys)
-        newest: dict[str, int] = {}
+        newest: dict[str, Key] = {}
         for key in listed:
             if not key.by_hand and key not in mine and key.slot <= believed:
-                newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
-        return {key for key in mine if not key.by_hand and key.attempt == 1 and key.slot < newest.get(key.entry, 0)}
+                newest[key.entry] = max(key, newest.get(key.entry, key))
+        return {key for key in mine if not key.by_hand and key.attempt == 1 and key < newest.get(key.entry, key)}
 
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is finished."""

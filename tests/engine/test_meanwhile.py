@@ -208,6 +208,7 @@ LATE: dict[str, Late] = {
     "its slot was used up while we stood still": Late(FIRST, late=True, state=state("13:00")),
     "what was used up is of a clock far ahead": Late(FIRST, late=False, state=state("2030-01-01 00:00")),
     "another has claimed a later slot, and the state is lost": Late(FIRST, late=True, theirs=(K,)),
+    "another has come to its second attempt, and the state is lost": Late(FIRST, late=True, theirs=(SECOND,)),
     "another has claimed an earlier slot": Late(FIRST, late=False, theirs=(key("e", "12:00"),)),
     "a later slot of another entry": Late(FIRST, late=False, theirs=(key("f", "14:00"),)),
     "a later slot by a clock far ahead": Late(FIRST, late=False, theirs=(key("e", "2030-01-01 00:00"),)),
