@@ -595,6 +595,7 @@ def test_a_warning_and_the_end_are_two_rows() -> None:
     late = remembering(w, kill_records=first.kill_records, warned={"9": at("13:50")})
     rows = [*first.rows, *strikes(late).rows]
     assert [(row["warned"], row["jobs"]) for row in rows] == [(["9"], []), ([], ["9"])]
+    assert [(each.warned, each.cancelled) for each in first.kill_records.values()] == [(True, False)]
 
 
 def test_of_a_run_that_was_not_listed_yet_it_is_not_said_that_it_is_gone_while_the_list_may_lack_it() -> None:
@@ -723,6 +724,7 @@ def test_a_pattern_means_entries_and_jobs_that_are_no_runs_of_theirs(pattern: st
     series = (Series(entry("my series", "")),)
     w = on(jobs=(FOREIGN, job(9, name="run-of-e")), entries=known, series=series)
     assert stop.matching(w, pattern) == names
+    assert stop.is_pattern(pattern)
     assert not stop.is_pattern("57_[1-3]")
 
 

@@ -1,0 +1,121 @@
+"""What a tick keeps of an entry: its last run, since when a slot waits, its failures in a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from cronhpc.core.model import (
+    ClaimState,
+    Decision,
+    Done,
+    EntryState,
+    Finish,
+    Job,
+    JobEnd,
+    Outcome,
+    Plan,
+    Reason,
+    Result,
+    Skip,
+    Wait,
+)
+from cronhpc.engine.record import _Keeper
+from cronhpc.store.files import Paths
+from cronhpc.store.memory import Memory
+from tests.worlds import at, claim, entry, key, state, world
+
+NOW = at("14:05")
+E = entry()
+FIRST, AGAIN = key("e", "14:00"), key("e", "14:00", 2, by_hand=True)
+
+
+class Kept(NamedTuple):
+    """`before`: the entry's state; `expected` of it afterwards."""
+
+    before: EntryState
+    decisions: tuple[Decision, ...]
+    expected: dict[str, Any]
+    world: dict[str, Any] = {}  # noqa: RUF012 - a table's row
+
+
+def last(clock: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
+    return {"key": str(key("e", clock, attempt)), "slot": at(clock), **more}
+
+
+def skipped(clock: str) -> Skip:
+    return Skip(E, at(clock), Result.MISSED, Reason.MISSED, "late")
+
+
+SITUATIONS: dict[str, Kept] = {
+    "a slot that was used up is the last": Kept(
+        state("13:00", last=last("13:00")), (skipped("14:00"),), {"last": str(FIRST), "watermark": at("14:00")}
+    ),
+    "one of before the last is not": Kept(
+        state("14:00", last=last("14:00")), (skipped("13:00"),), {"last": str(FIRST), "watermark": at("14:00")}
+    ),
+    "the last is of a clock far ahead: the slot is the last": Kept(
+        state("13:00", last=last("2030-01-01 00:00")), (skipped("14:00"),), {"last": str(FIRST)}
+    ),
+    "a slot waits for the first time": Kept(
+        state("13:00"), (Wait(E, at("14:00"), Reason.BUDGET, "no more"),), {"held_since": NOW, "next_slot": None}
+    ),
+    "a slot has waited since an earlier look": Kept(
+        state("13:00", held_since=at("14:01")),
+        (Wait(E, at("14:00"), Reason.BUDGET, "no more"),),
+        {"held_since": at("14:01"), "held_up": "over budget: no more"},
+    ),
+    "a slot that has not come waits for nothing": Kept(
+        state("14:00", next_slot=at("15:00")),
+        (Wait(E, at("15:00"), Reason.BUDGET, "no more"),),
+        {"held_since": 0, "next_slot": at("15:00")},
+    ),
+    "a run fails": Kept(
+        state("14:00", failures=1), (Finish(FIRST, "e", JobEnd(Result.FAILED)),), {"failures": 2, "last": str(FIRST)}
+    ),
+    "a slot that failed runs well by hand": Kept(
+        state("14:00", failures=1, last=last("14:00")),
+        (Finish(AGAIN, "e", JobEnd(Result.OK)),),
+        {"failures": 0, "last": str(AGAIN)},
+    ),
+    "… and its entry is suspended: that is for its owner to end": Kept(
+        state("14:00", failures=2, suspended=at("14:01")),
+        (Finish(AGAIN, "e", JobEnd(Result.OK)),),
+        {"failures": 2, "suspended": at("14:01")},
+    ),
+    "accounting tells at last how the last run ended": Kept(
+        state("14:00", last=last("14:00", result="unknown")),
+        (),
+        {"last": str(FIRST), "result": "failed", "given_up": {}},
+        {"given_up": {str(FIRST): ("7", at("14:01"))}, "job_ends": {"7": JobEnd(Result.FAILED)}},
+    ),
+    "accounting knows no more than before": Kept(
+        state("14:00", last=last("14:00", result="unknown")),
+        (),
+        {"result": "unknown", "given_up": {str(FIRST): ("7", at("14:01"))}},
+        {"given_up": {str(FIRST): ("7", at("14:01"))}, "job_ends": {"7": JobEnd(Result.UNKNOWN)}},
+    ),
+    "accounting tells at last of a run before the last": Kept(
+        state("15:00", last=last("14:00", result="ok")),
+        (),
+        {"result": "ok", "given_up": {}},
+        {"given_up": {str(key("e", "13:00")): ("6", at("13:59"))}, "job_ends": {"6": JobEnd(Result.FAILED)}},
+    ),
+}
+
+
+@pytest.mark.parametrize("s", SITUATIONS.values(), ids=SITUATIONS)
+def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
+    jobs = (Job("7", "COMPLETED"),)
+    claims = tuple(claim("e", "14:00", ClaimState.RELEASED, "7") for _ in s.decisions[:1])
+    w = world("14:05", E, states={"e": s.before}, claims=claims, jobs=jobs, **s.world)
+    reading: Any = SimpleNamespace(world=w, memory=Memory(entries={"e": s.before}), problems=())
+    outcomes = [Outcome(each, Done.OK) for each in s.decisions]
+    site: Any = SimpleNamespace(paths=Paths(tmp_path))
+    kept = _Keeper(site, reading, Plan(s.decisions, NOW), outcomes)
+    after = kept.states["e"]
+    found = {"last": after.last.get("key"), "result": after.last.get("result"), "given_up": kept.given_up}
+    assert {name: found[name] if name in found else getattr(after, name) for name in s.expected} == s.expected
