@@ -90,7 +90,7 @@ def test_a_tick_enters_no_more_files_than_it_did(ticks: dict[str, dict[str, Any]
 def test_a_tick_imports_neither_what_reads_source_text_nor_typing() -> None:
     """Inspect and ast come with dataclasses: two fifths of what an idle tick computed, with what that one compiles."""
     loaded = "cronhpc.tick, cronhpc.cli.engine, cronhpc.batch.slurm, cronhpc.views.status, cronhpc.logs.housekeeping"
-    code = f"import {loaded}, sys; print(*{{'dataclasses', 'inspect', 'typing'}} & sys.modules.keys())"
+    code = f"import {loaded}, sys; print(*{{'dataclasses', 'inspect', 'shlex', 'typing'}} & sys.modules.keys())"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=TOP)
     assert ended.stdout.split() == [], "from cronhpc.cron.values import dataclass; TYPE_CHECKING = False"
 

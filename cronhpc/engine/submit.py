@@ -7,7 +7,6 @@ worst a held job with a token, and the next tick knows what to do with it (core/
 from __future__ import annotations
 
 import os
-import shlex
 from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
@@ -33,6 +32,7 @@ from cronhpc.core.model import (
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import dataclass, replace
+from cronhpc.script.advice import word
 from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -209,7 +209,7 @@ class Submitter:
         if refused := self._trust.folder_refusal(folder):
             return f"its log could be led astray: {refused.what} " + refused.fix
         if not os.access(folder, os.W_OK | os.X_OK):
-            return f"its log cannot be made: chmod u+wx {shlex.quote(str(folder))}"
+            return f"its log cannot be made: chmod u+wx {word(str(folder))}"
         return ""
 
     @cached_property

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from cronhpc.core.model import Problem, command, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
+from cronhpc.script.advice import word
 from cronhpc.store import decode
 from cronhpc.store.files import DiskClock, passes, read_json
 from cronhpc.store.scheduler import expected
@@ -151,7 +151,7 @@ def fix(error: OSError) -> str:
         place = place.parent
     uid = place.lstat().st_uid
     if uid == os.getuid():
-        return f"It is yours: chmod u+rwX {shlex.quote(str(place))}"
+        return f"It is yours: chmod u+rwX {word(str(place))}"
     return f"{clean(str(place))} belongs to {owner(uid)}: ask them, or name a directory of your own with --dir"
 
 

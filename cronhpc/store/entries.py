@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import stat
 from pathlib import Path
 
 from cronhpc.core.model import Problem, StateError
 from cronhpc.cron.values import count, dataclass, nearest
+from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM
 from cronhpc.store.files import MARKER, DiskClock, patiently
 from cronhpc.store.memory import load
@@ -85,7 +85,7 @@ def looked_at(row: os.DirEntry[str], source: str, clock: DiskClock = DiskClock()
 def _reach(row: os.DirEntry[str], error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "It leads to itself: remove the link."
-    place = shlex.quote(os.path.dirname(os.path.realpath(row.path)))
+    place = word(os.path.dirname(os.path.realpath(row.path)))
     if isinstance(error, PermissionError):
         return f"Let yourself into where it lies: chmod u+x {place}; or remove it."
     return f"Mount what it lies on ({place}), or remove it."
@@ -124,13 +124,13 @@ def renaming(script: Path, name: str) -> str:
     """What to do so that `script` is read, as `name` beside it; an entry of that name is never replaced."""
     if os.path.lexists(script.with_name(name)):
         return f"To run it, give it a name of its own: {name} is there already."
-    return f"To run it: mv -n {shlex.quote(str(script))} {shlex.quote(str(script.with_name(name)))}"
+    return f"To run it: mv -n {word(str(script))} {word(str(script.with_name(name)))}"
 
 
 def moving(place: Path, to: Path, which: str = "") -> str:
     """The command that puts `place`, or the files `which` in it, into the folder `to`, and replaces nothing there."""
-    what = shlex.quote(str(place)) + (f"/{which}" if which else "")
-    return f"mv -n {what} {shlex.quote(f'{to}/')}"
+    what = word(str(place)) + (f"/{which}" if which else "")
+    return f"mv -n {what} {word(f'{to}/')}"
 
 
 def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shlex
 import stat
 import time
 from itertools import islice
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from cronhpc.core.model import CronhpcError, StateError, command
 from cronhpc.cron.values import dataclass
+from cronhpc.script.advice import word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -617,7 +617,7 @@ def must_be_no_copy(paths: Paths) -> None:
 def id_of_its_own(paths: Paths) -> str:
     """What to type."""
     ids = [f"{paths.root}/{folder}/id" for folder in ("state", "scheduler")]
-    return f"For one of its own: rm {shlex.join(ids)} && " + command("init", directory=str(paths.root))
+    return f"For one of its own: rm {' '.join(map(word, ids))} && " + command("init", directory=str(paths.root))
 
 
 def _same(paths: Paths, place: str) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import stat
 import time
 from contextlib import suppress
 
 from cronhpc.core.model import Problem
 from cronhpc.cron.values import by_field, dataclass
+from cronhpc.script.advice import word
 from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
@@ -103,7 +103,7 @@ def problems(path: Path) -> tuple[Problem, ...]:
     if holder is None:
         return ()
     what = f"the lease of {holder} is {int(seconds) // 60} min old: ticks go on beside it, which the claims make safe."
-    return (Problem("W339", what, f"If that has ended: rm {shlex.quote(str(path))}", "state/lease"),)
+    return (Problem("W339", what, f"If that has ended: rm {word(str(path))}", "state/lease"),)
 
 
 def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:

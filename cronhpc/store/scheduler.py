@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -83,6 +82,8 @@ def render(
     `options`: those of `link_options` as these commands have them; None: as sbatch has them. `generation`: the start
     that it belongs to; a stop from before that one is none to it.
     """
+    import shlex
+
     link, spare = link_names(directory_id)
     values = {
         "DIR": shlex.quote(str(paths.root)),

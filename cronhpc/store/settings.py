@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import re
-import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, command
+from cronhpc.script.advice import word
 from cronhpc.store import schema
 from cronhpc.store.files import read_bytes, replace_file, umask
 
@@ -42,7 +42,7 @@ def _unread(path: Path, error: OSError) -> Problem:
     what = f"cannot be read: {error.strerror}."
     fix = "Mount it, or fix what it leads to."
     if isinstance(error, PermissionError):
-        fix = f"Make it readable: chmod u+r {shlex.quote(str(path))}"
+        fix = f"Make it readable: chmod u+r {word(str(path))}"
     return Problem("E600", what, fix, path.name)
 
 
@@ -60,7 +60,7 @@ def _init(path: Path) -> str:
 def emptied(path: Path) -> Problem:
     """A file without a byte is what a full disk leaves; as settings it means all defaults."""
     what = "is empty: every setting has its default."
-    anew = f"rm {shlex.quote(str(path))} && " + _init(path)
+    anew = f"rm {word(str(path))} && " + _init(path)
     fix = "If it was cut off, bring it back, or: " + anew + ". If that is meant, write a comment in it."
     return Problem("W600", what, fix, path.name)
 

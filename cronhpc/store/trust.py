@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import stat
 from pathlib import Path
 
 from cronhpc.core.model import Problem, command
 from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import owner
+from cronhpc.script.advice import word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cronhpc.store.files import Paths
 
 
-_SPACE, _DELETE = 32, 127  # ASCII's printable ones are from the first to before the second
 _MOST_LINKS = 40  # the kernel's own limit
 
 
@@ -328,11 +327,7 @@ def group_id(name: str) -> int | None:
 
 def _q(path: Path) -> str:
     """For a shell's command line, and safe to print."""
-    text = str(path)
-    if text.isprintable():
-        return shlex.quote(text)
-    plain = (chr(b) if _SPACE <= b < _DELETE and b not in b"'\\" else f"\\x{b:02x}" for b in os.fsencode(path))
-    return f"$'{''.join(plain)}'"
+    return word(str(path))
 
 
 def _shown(path: Path | str) -> str:
