@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _START_HELP = "Start the scheduler, or fix it: one job that waits for its time, and a spare behind it. Safe to repeat."
 _START_EXAMPLE = """
 cronhpc start
-cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
-cronhpc start --via login    # where nodes may not submit: ticks on a login node submit a day's runs ahead
-cronhpc start --if-stale     # in ~/.bashrc: fixes the chain if it was lost, else a look at the queue is all
+cronhpc start --daemon     # a long job: switches act within seconds
+cronhpc start --via login  # where nodes may not submit: a login node does
+cronhpc start --if-stale   # in ~/.bashrc: fixes the chain where it was lost
 """
 
 

@@ -50,7 +50,7 @@ _EXAMPLE = """
 cronhpc check
 cronhpc check backup ~/new-job.slurm
 cronhpc check --strict && cronhpc start
-cronhpc check --online          # however long sbatch takes; else it is asked for a second at most
+cronhpc check --online    # asks sbatch, however long it takes; else a second
 cronhpc check --format github
 """
 _ASKS_FOR_ROOM = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q|t|-ti|N|-nod|-mem|c|-cp|-q)", re.MULTILINE)

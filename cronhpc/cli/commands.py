@@ -63,7 +63,7 @@ _COMMON_WITH_VALUE = ("--dir", "--backend")
 _WIDEST, _USUAL = 100, 80  # columns of help
 
 
-EXIT_CODES = "0 fine; 1 something needs attention, or try again; 2 usage, or broken"
+EXIT_CODES = "0 fine; 1 look at it, or try again; 2 usage, or broken"
 
 
 class Parser(argparse.ArgumentParser):

@@ -65,11 +65,11 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
 
 _DAEMON_HELP = (
     "Tick whenever a file changes, a slot is due or the interval is over: for tmux, a systemd user unit, a long job. "
-    "SIGTERM ends it, SIGHUP makes it look again, and so does `cronhpc stop`."
+    "SIGTERM and `cronhpc stop` end it, SIGHUP makes it look again."
 )
 _DAEMON_EXAMPLE = """
 cronhpc daemon                     # in tmux
-cronhpc daemon --poll              # where events do not reach and the file system is not known for it
+cronhpc daemon --poll              # where file events do not come through
 """
 
 

@@ -29,8 +29,8 @@ _AGAIN_HELP = (
 )
 _AGAIN_EXAMPLE = """
 cronhpc again --every 1h || [ $? -ne 113 ] || exit 0
-cronhpc again --after --until done.txt --max-runs 20 -- "$@" || [ $? -ne 113 ] || exit 0
-cronhpc again --after --time=20:00:00 --nodes=4 -- "$@"      # sbatch options for the next piece
+cronhpc again --after --until done.txt -- "$@" || [ $? -ne 113 ] || exit 0
+cronhpc again --after --time=20:00:00 -- "$@"   # the next piece's options
 """
 
 
@@ -185,7 +185,7 @@ _GUARD_HELP = f"""Run a command inside a job, and end it when a kill switch is s
 Its exit code is the command's, or {guard.STOPPED_EXIT} where a switch ended it or kept it from starting."""
 _GUARD_EXAMPLE = """
 cronhpc guard -- python train.py
-cronhpc guard --kill-switch /proj/team/kill/training17 --grace 10m --signal USR1 -- python train.py
+cronhpc guard --kill-switch /proj/kill/train17 --grace 10m -- python train.py
 cronhpc guard --warn-before-end 10m --signal USR1 -- python train.py
 """
 

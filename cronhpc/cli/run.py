@@ -60,9 +60,9 @@ _RUN_HELP = (
 )
 _RUN_EXAMPLE = """
 cronhpc run backup
-cronhpc run backup --follow             # its log as it comes, until the run has ended
+cronhpc run backup --follow        # its log as it comes, until it ends
 cronhpc run backup --wait && echo fine
-cronhpc run backup --again              # beside the run that has not ended
+cronhpc run backup --again         # beside the run that has not ended
 """
 _RERUN_HELP = (
     "Run a failed slot once more, with the same CRONHPC_SLOT; of an array only the tasks that failed. NAME means its "

@@ -55,7 +55,7 @@ cronhpc status
 cronhpc status backup
 cronhpc status --watch
 cronhpc status --prometheus --out /var/lib/node_exporter/cronhpc.prom
-cronhpc status --dir /home/alice/cron     # a colleague's, from her status.json
+cronhpc status --dir /home/alice/cron   # a colleague's, from her status.json
 """
 _EVERY = 30
 _WEEK = 7 * 86400
@@ -288,7 +288,7 @@ _NEXT_HELP = "When entries run next, or when any schedule would; with the clock 
 _NEXT_EXAMPLE = """
 cronhpc next
 cronhpc next backup -n 3
-cronhpc next --schedule "30 2 * * *" --timezone Europe/Paris --after 2026-10-24
+cronhpc next --schedule "5 2 * * *" --timezone Europe/Paris --after 2026-10-24
 """
 
 

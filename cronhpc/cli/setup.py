@@ -37,7 +37,7 @@ _INIT_HELP = (
 )
 _INIT_EXAMPLE = """
 cronhpc init
-cronhpc init --dir $WORK/cron --group proj     # a team may use kill/ and pause/
+cronhpc init --dir $WORK/cron --group proj   # a team may use kill/ and pause/
 """
 
 
@@ -219,8 +219,8 @@ _DOCTOR_HELP = (
 )
 _DOCTOR_EXAMPLE = """
 cronhpc doctor
-cronhpc doctor --submit       # also a job of a minute: may nodes submit, do they have cronhpc and this folder
-cronhpc doctor --write        # put the settings that it found into cronhpc.yaml
+cronhpc doctor --submit    # also a job of a minute: may nodes submit
+cronhpc doctor --write     # put the settings that it found into cronhpc.yaml
 """
 
 

@@ -14,7 +14,7 @@ import pytest
 from cronhpc.check import lint
 from cronhpc.check.lint import CODES
 from cronhpc.cli import SHIPPED, main
-from cronhpc.cli.commands import parsers
+from cronhpc.cli.commands import parser_of, parsers, present
 from cronhpc.cli.console import Console
 from cronhpc.core import policy
 from cronhpc.core.model import Policies
@@ -225,3 +225,10 @@ def test_groff_has_nothing_to_say_of_it() -> None:
         argv = [groff, "-man", "-ww", "-Tutf8", "-z", str(KEPT["man"])]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", present())
+def test_help_fits_a_terminal_of_80_columns(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Examples and exit codes stand as they are written, and were broken by the terminal."""
+    capsys.readouterr()
+    assert [line for line in parser_of(name).format_help().splitlines() if len(line) > 80] == []
