@@ -24,7 +24,7 @@ from cronhpc.store.files import DirectoryError, Paths, create_once
 from cronhpc.store.settings import read_settings
 from cronhpc.store.switches import set_switch
 from cronhpc.views import Facts, text
-from cronhpc.views.style import Column, table
+from cronhpc.views.style import Column, table, wrap
 
 if TYPE_CHECKING:
     import argparse
@@ -221,8 +221,8 @@ def _words(
     for row in rows:
         if row.there:
             yield f"already there: {text.name(row.name)} ({text.clean(row.there)}), from line {row.job.line}"
-    yield from _remarks("needs a person", [each.advice for each in table.remarks if each.look])
-    yield from _remarks("notes", [each.advice for each in table.remarks if not each.look])
+    yield from _remarks(console, "needs a person", [each.advice for each in table.remarks if each.look])
+    yield from _remarks(console, "notes", [each.advice for each in table.remarks if not each.look])
     if new:
         yield ""
         yield from _next(args, target, new)
@@ -250,11 +250,12 @@ def _list(args: argparse.Namespace, console: Console, target: _Target, new: list
         yield from table(columns, rows, console.style())
 
 
-def _remarks(title: str, remarks: list[str]) -> Iterator[str]:
+def _remarks(console: Console, title: str, remarks: list[str]) -> Iterator[str]:
     if remarks:
         yield ""
         yield title
-        yield from ("  " + text.clean(each) for each in remarks)
+        room = max(console.width - 2, 0)
+        yield from ("  " + line for each in remarks for line in wrap(text.clean(each), room))
 
 
 def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Iterator[str]:

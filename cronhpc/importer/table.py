@@ -122,8 +122,8 @@ def says_none(lines: list[str]) -> bool:
 
 def to_be_told(mailto: str) -> str:
     """What takes the place of MAILTO here."""
-    command = f"mail -s cronhpc {mailto.replace(',', ' ')}"
-    return f"To be told of failures, write in cronhpc.yaml: alerts: {{command: {command}}}"
+    whom = f"[{', '.join(mailto.split(','))}]" if "," in mailto else mailto
+    return f"To be told of failures, write in cronhpc.yaml: alerts: {{mail: {whom}}}"
 
 
 _TIME = re.compile(r"[\d*][\d*/,~-]*(?:\s|$)")

@@ -217,7 +217,7 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "a SHELL with an option": ("SHELL=/bin/bash -l\n@daily x\n", 2, "whole path", True, 0),
     "#SCRON": ("#SCRON --time=5\n@daily x\n", 1, "cronhpc import scrontab", True, 1),
     "a NUL byte": ("@daily x\0y\n", 1, "NUL", True, 0),
-    "MAILTO": ("MAILTO=a@b.c\n@daily x\n", 1, "alerts: {command: mail -s cronhpc a@b.c}", False, 1),
+    "MAILTO": ("MAILTO=a@b.c\n@daily x\n", 1, "alerts: {mail: a@b.c}", False, 1),
     "MAILTO to nobody": ('MAILTO=""\n@daily x\n', 1, "mailed nothing", False, 1),
     "MAILFROM": ("MAILFROM=a@b.c\n@daily x\n", 1, "cron's mail", False, 1),
     "TZ": ("TZ=Asia/Tokyo\n@daily x\n", 1, "not the schedule's", False, 1),
