@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.check import lint_directives, lint_shell
-from cronhpc.check.lint_directives import Facts
+from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.core.model import Problem
 from cronhpc.cron import fixes
 from cronhpc.cron.values import nearest, replace
@@ -169,7 +169,7 @@ def lint_script(
         ),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
         *_refused(facts, header, dialect),
-        *_unreadable(facts, data),
+        *unreadable(data, facts.unreadable),
         *_no_interpreter(facts),
     ]
     if b"\0" in data or not data.strip():
@@ -193,14 +193,14 @@ def _no_interpreter(facts: Facts) -> Iterable[Problem]:
 _MERGE_MARK = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
 
 
-def _unreadable(facts: Facts, data: bytes) -> Iterable[Problem]:
-    """Marks of a merge that was left half done; else what the shell says of the script."""
+def unreadable(data: bytes, said: Unreadable | None) -> Iterable[Problem]:
+    """Marks of a merge that was left half done; else what its shell has `said` of the script."""
     mark = _MERGE_MARK.search(data) if b"<<<<<<< " in data and b">>>>>>> " in data else None
     if mark:
         line = data.count(b"\n", 0, mark.start()) + 1
         yield Problem("E230", "marks of a merge stand in it.", "Finish the merge.", line=line, key="<<<<<<<")
-    elif facts.unreadable:
-        line, why, by, who = facts.unreadable
+    elif said:
+        line, why, by, who = said
         yield Problem("E230", f"{who} cannot read it: {why}.", f"Try: {by} FILE", line=line, key="syntax")
 
 

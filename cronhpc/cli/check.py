@@ -16,7 +16,7 @@ from cronhpc.batch import connect, dialect_of, examinable, examined
 from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run_many, which
 from cronhpc.batch.process import run as run_program
-from cronhpc.check.lint import Facts, lint_script
+from cronhpc.check.lint import Facts, lint_script, unreadable
 from cronhpc.check.lint_directives import Unreadable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.cli.console import Console
+    from cronhpc.core.model import World
     from cronhpc.core.model.site import Partition
     from cronhpc.engine.site import Site
 
@@ -131,6 +132,25 @@ def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
     found, _ = _directory(console, list(names), Linter(console.environ))
     found = [problem for problem in dict.fromkeys(found) if problem.severity == "error"]
     return sorted(found, key=lambda each: (each.file, each.line, each.code))
+
+
+_NEW = 20  # scripts: each is a start of its shell
+
+
+def unread(world: World, environ: Mapping[str, str]) -> World:
+    """With what shells cannot read of the first entries that have never run: a look would call them well."""
+
+    def with_notes(entry: Entry) -> Entry:
+        try:
+            data = read_script(entry.script)
+        except OSError:
+            return entry
+        found = [_about(each, entry.script) for each in unreadable(data, _unreadable(data, environ))]
+        return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in found)))
+
+    new = world.never_ran()[:_NEW]
+    entries = (with_notes(each) if each in new else each for each in world.entries)
+    return replace(world, entries=tuple(entries))
 
 
 _MOST_TOLD = 3

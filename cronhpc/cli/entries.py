@@ -58,7 +58,9 @@ def _state(world: World, entry: Entry) -> str:
         return f"not run: {entry.problem.code}"
     if (switch := stop.switch_on(world, entry)) is not None:
         return f"{'killed' if switch.kind == 'kill' else 'paused'} by {switch.by}"
-    return "suspended" if world.states.get(entry.name, EntryState()).suspended else "on"
+    if world.states.get(entry.name, EntryState()).suspended:
+        return "suspended"
+    return next((f"fails: {note.code}" for note in entry.notes if note.code == "E230"), "on")
 
 
 # --- list -------------------------------------------------------------------------------------------------------------
@@ -72,7 +74,12 @@ _LIST_EXAMPLE = "cronhpc list"
 
 def _list(_: argparse.Namespace, console: Console) -> int:
     """Exit code 0."""
-    world = offline_world(own_site(console, "lists its entries"), console.now)
+    site = own_site(console, "lists its entries")
+    world = offline_world(site, console.now)
+    if world.never_ran():
+        from cronhpc.cli.check import unread
+
+        world = unread(world, site.environment)
     rows = [
         {
             "name": entry.name,

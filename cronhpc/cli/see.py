@@ -179,6 +179,10 @@ def facts(console: Console) -> Status:
     site = site_now(console)
     reading = read_world(site, console.now)
     world = _looked_up(reading.world, site, console)
+    if world.never_ran():
+        from cronhpc.cli.check import unread
+
+        world = unread(world, site.environment)
     about = status.About(
         directory=str(paths.root),
         backend=site.batch.dialect.name,

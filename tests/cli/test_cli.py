@@ -575,6 +575,15 @@ def test_pause_and_resume(shell: Shell) -> None:
     assert "no pause switch backup stands" in shell("resume", "backup").out
 
 
+@pytest.mark.processes
+def test_a_script_that_its_shell_cannot_read_is_named_before_it_runs(shell: Shell) -> None:
+    """`check` alone knew, and `list` and `status` called it well until it failed."""
+    shell.drop("cron.daily/backup.slurm", "if true; then")
+    assert "fails: E230" in shell("list", now=later()).out
+    assert "its shell cannot read it: syntax error" in shell("status", now=later()).out
+    assert "E230" in shell("status", "backup", now=later()).out
+
+
 def test_the_undo_of_unkill_sets_it_as_it_stood(shell: Shell) -> None:
     """Reason and end were lost."""
     shell.drop("cron.daily/backup.slurm")

@@ -223,6 +223,11 @@ class World:
         """Whether a log says so, or nobody knows. Logs are asked only where state/ is older than the newest tick."""
         return key.slot <= self.kept.restored or self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
 
+    def never_ran(self) -> list[Entry]:
+        """Scripts that would run, and of which nothing has."""
+        ran = {name for name, state in self.states.items() if state.last} | {claim.name for claim in self.claims}
+        return [each for each in self.entries if each.script and not each.problem and each.name not in ran]
+
     def claimed(self) -> dict[Key, Claim]:
         """Claims by their key."""
         if "claimed" not in self.memo:
