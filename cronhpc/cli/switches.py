@@ -391,6 +391,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     done = [row.switch for row in rows if row.done]
     effect = _ordered(console, Order(kind, frozenset(done)), _Look()) if done else _left_to(console, paths)
     look = _Look(effect.world)
+    series = {each.entry.name for each in (effect.world.series if effect.world else ())}
     lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
     undo = command(kind, *done, options=(*(("--anyway",) if lost else ()), *_as_it_was(kind, done, standing)))
     gone = {path for row in rows for path in row.removed}
@@ -406,8 +407,8 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
         elif kind == "pause" and not effect.at_once:
             again = "what it held is released at the next tick"
-        elif kind == "kill" and keeps_series_only(paths, console):
-            again = f"a series that it ended begins anew with {site_of(console).batch.dialect.commands[0]}"
+        elif kind == "kill" and (keeps_series_only(paths, console) or series.issuperset(done)):
+            again = f"a series that it ended begins anew with {site_of(console).batch.dialect.submit}"
         elif all(map(job_id, done)):
             again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
         elif effect.at_once and effect.fix:

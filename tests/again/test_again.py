@@ -477,6 +477,15 @@ def test_beside_a_cron_directory_the_trains_of_before_are_pointed_to(home: Home)
     assert home.run(f"status --dir {home.environ['HOME']}/state/cronhpc")[1].startswith("~/state/cronhpc (local)")
 
 
+def test_in_a_cron_directory_a_series_whose_switch_is_lifted_is_not_said_to_run_as_usual(home: Home) -> None:
+    """No piece of it waits: somebody has to submit it."""
+    cron = Path(home.environ["HOME"], "cron")
+    init(cron, {"backend": "local"})
+    shutil.copytree(Path(home.environ["HOME"], "state/cronhpc/state/trains"), cron / "state" / "trains")
+    home.run("kill tr")
+    assert "a series that it ended begins anew with" in home.run("unkill tr")[1]
+
+
 def test_a_pieces_log_is_kept_by_its_job(stage: Stage) -> None:
     stage.batch.details["100"]["StdOut"] = f"{stage.place}/%j.log"
     stage.again()
