@@ -138,7 +138,21 @@ def begun_and_gone(world: World) -> list[str]:
     rows = {job.id: job for job in world.listed if records(world).link(job)}
     badly = [each.id for each in rows.values() if ENDS.get(each.state, Result.OK) is not Result.OK and each.nodes]
     gone = [job_id for job_id, link in world.links.items() if since < link.slot <= world.now]
-    return sorted({*(each for each in badly if (rows[each].ended or 0) > last), *(set(gone) - rows.keys())}, key=int)
+    return sorted(
+        {
+            *(each for each in badly if _no_tick_since(world, rows[each].start, rows[each].ended)),
+            *(set(gone) - rows.keys()),
+        },
+        key=int,
+    )
+
+
+def _no_tick_since(world: World, began: int | None, ended: int | None) -> bool:
+    """A link that is ended before its time ticks once more, in its last seconds; a daemon's ticks all the while."""
+    last = world.kept.last_tick or 0
+    if world.chain.via == "daemon" or began is None:
+        return (ended or world.now) > last + TWO_LOOKS
+    return began > last
 
 
 def without_tick(world: World, ends: Mapping[str, JobEnd]) -> dict[str, JobEnd]:
@@ -148,7 +162,7 @@ def without_tick(world: World, ends: Mapping[str, JobEnd]) -> dict[str, JobEnd]:
         end, link = ends[job_id], world.links.get(job_id)
         anothers = link is not None and (end.submitted or 0) > link.at + CLOCKS_APART
         never_began = end.result is Result.CANCELLED and not (end.started and end.node)
-        if anothers or never_began or (end.ended or world.now) <= (world.kept.last_tick or 0):
+        if anothers or never_began or not _no_tick_since(world, end.started, end.ended):
             continue
         if end.result not in FAILURES | {Result.CANCELLED}:
             break

@@ -81,7 +81,7 @@ def test_a_list_with_a_successor_is_not_asked_about() -> None:
 OLD, SLOT = LinkRecord("link", at("14:00"), "f00d", 0), LinkRecord("link", at("14:40"), "f00d", 0)
 KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:40"), ended=at("14:41"), node="cpu1")
 WELL, CANCELLED = JobEnd(Result.OK, ended=at("14:41")), JobEnd(Result.CANCELLED, ended=at("14:41"))
-SHOWN = link(8, "14:00", status="FAILED", nodes="cpu1", ended=at("14:41"))
+SHOWN = link(8, "14:40", status="FAILED", nodes="cpu1", ended=at("14:41"))
 
 ENDS: dict[str, tuple[Mapping[str, JobEnd], list[str], list[str]]] = {
     # what the batch system tells, who is asked about, who ended badly
@@ -113,6 +113,7 @@ def test_of_the_list_the_ends_since_the_newest_tick_are_asked_about() -> None:
 
     assert asked(SHOWN, "14:13") == ["8"]
     assert asked(SHOWN, "14:42") == [], "a tick came since"
+    assert asked(replace(SHOWN, state="PREEMPTED"), "14:40:30") == [], "it ticked once more before it went"
     assert asked(replace(SHOWN, state="COMPLETED"), "14:13") == [], "as it should"
     assert asked(replace(SHOWN, state="CANCELLED", nodes=""), "14:13") == [], "it never began"
 
