@@ -121,8 +121,9 @@ def main(settings: Settings) -> int:
     unknown, of = frozenset(map(shelf.shown, settings.array("unknown"))), settings.text("of")
     if of:
         unknown = frozenset(key for key in remembered(settings) if not key.startswith(of))
-    standing = list(map(Alert, wrong, wrong.values()))
-    return tell(settings, standing, unknown, now=shelf.seconds_now(), fine=None if of else fine)
+    return tell(
+        settings, list(map(Alert, wrong, wrong.values())), unknown, now=shelf.seconds_now(), fine=None if of else fine
+    )
 
 
 if __name__ == "__main__":

@@ -109,12 +109,11 @@ def report(uses: Sequence[Use]) -> Iterator[str]:
     rows = [(sum(job.elapsed * job.cpus for job in jobs) / 3600, name, jobs) for name, jobs in named.items()]
     yield f"{'JOBS':>5} {'CPU-HOURS':>9} {'CPU':>5} {'MEMORY':>6} {'TIME':>5}  NAME"
     for hours, name, jobs in sorted(rows, key=lambda row: (-row[0], row[1]))[:40]:
-        cpu, memory, time = (_mean([getattr(job, f"{what}_percent") for job in jobs]) for what in _MEASURED)
+        cpu, memory, time = (
+            _mean([getattr(job, f"{what}_percent") for job in jobs]) for what in ("cpu", "memory", "time")
+        )
         yield f"{len(jobs):>5} {hours:>9.1f} {cpu:>5} {memory:>6} {time:>5}  {shelf.shown(name)}"
         yield from (f"{'':>36}{hint}" for hint in hints(jobs))
-
-
-_MEASURED = ("cpu", "memory", "time")
 
 
 def _mean(values: Sequence[float | None]) -> str:

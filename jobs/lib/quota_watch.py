@@ -50,11 +50,10 @@ def parse_df(text: str) -> list[Usage]:
     rows = []
     for line in text.splitlines()[1:]:
         place, *numbers = line.rsplit(None, 4)
-        counts = [int(n) if n.isdecimal() else 0 for n in numbers]
-        if len(counts) == 4:  # noqa: PLR2004 - the columns asked for
-            used, free, inodes, inodes_free = counts
-            rows += [Usage(place.strip(), "space", used, used + free, "df")] if used + free else []
-            rows += [Usage(place.strip(), "inodes", inodes, inodes + inodes_free, "df")] if inodes_free else []
+        for what, *counts in (("space", *numbers[:2]), ("inodes", *numbers[2:])):
+            if len(numbers) == 4 and all(map(str.isdecimal, counts)):  # noqa: PLR2004 - "-": it does not tell them
+                used, free = map(int, counts)
+                rows += [Usage(place.strip(), what, used, used + free, "df")] if used + free else []
     return rows
 
 

@@ -40,6 +40,11 @@ def test_a_file_system_without_inodes_has_none_to_run_out_of() -> None:
     assert [(row.place, row.what) for row in rows] == [("/btrfs", "space"), ("/odd", "space")]
 
 
+def test_a_file_system_whose_inodes_are_all_in_use_is_full() -> None:
+    (_, inodes) = quota_watch.parse_df("Mounted on Used Avail IUsed IFree\n/full 1 9 1000 0\n")
+    assert (inodes.what, inodes.percent) == ("inodes", 100)
+
+
 def test_quota_is_read_by_its_soft_limit_where_there_is_one_and_over_it_too() -> None:
     rows = {(row.place, row.what, row.limit): round(row.percent, 1) for row in quota_watch.parse_quota(QUOTA)}
     assert rows == {
