@@ -81,7 +81,7 @@ def with_tick(cron: Cron, command: str) -> None:
     """The link's text with another command in the tick's place."""
     path = cron.root / "scheduler" / "scheduler.slurm"
     text, found = re.subn(
-        r"^.*-m cronhpc tick .*$", command.replace("\\", r"\\"), path.read_text("utf-8"), flags=re.MULTILINE
+        r"^.*-m cronhpc .* --link .*$", command.replace("\\", r"\\"), path.read_text("utf-8"), flags=re.MULTILINE
     )
     assert found == 1
     path.write_text(text, encoding="utf-8")
