@@ -193,7 +193,11 @@ def _words(style: Style, made: Made, remark: str, old: list[str]) -> str:
     root = style.word(str(made.root))
     lines = [
         f"{'adopted' if made.adopted else 'cron directory'} {style.path(str(made.root))}",
-        *("  " + line for line in (*made.lines, *([remark] if remark else []), *old)),
+        *(
+            "  " + part
+            for line in (*made.lines, *([remark] if remark else []), *old)
+            for part in style.wrapped(line, max(style.width - 2, 0))
+        ),
         f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"),
         f"undo:  {_undo(made, root) or 'nothing to undo'}",
     ]

@@ -12,7 +12,7 @@ from cronhpc.cron.schedule import Schedule, ScheduleError
 from cronhpc.cron.values import dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.views import text, times
-from cronhpc.views.style import Cell, Column, Style, table
+from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -118,7 +118,7 @@ def render(known: Next, style: Style) -> str:
     lines = []
     if len(known.entries) == 1:
         zone = zone_of(known.entries[0].timezone)
-        lines.append(_title(known.entries[0]))
+        lines += wrap(_title(known.entries[0]), style.width)
     if not known.slots:
         return "\n".join([*lines, "nothing is to come"])
     return "\n".join([*lines, *_table(known, style, zone)])
