@@ -106,7 +106,7 @@ def test_beside_a_process_of_another_machine_that_keeps_the_lease(
 
 @pytest.mark.parametrize("name", ["status", "run", "start"])
 def test_the_help_says_what_codes_mean(shell: Shell, name: str) -> None:
-    assert "1 something needs attention, or try again" in shell(name, "--help").out
+    assert "1 look at it, or try again" in shell(name, "--help").out
 
 
 def test_errors_are_for_good_unless_they_say_otherwise() -> None:
