@@ -100,9 +100,9 @@ def link(number: int, start: str, kind: str = "link", status: str = "PENDING", *
     return Job(str(number), status, name=f"cronhpc-{ID}", comment=comment, start=at(start), **more)
 
 
-def chain(self_id: str = "", **more: Any) -> ChainFacts:
+def chain(**more: Any) -> ChainFacts:
     names = {"link_name": f"cronhpc-{ID}", "spare_name": f"cronhpc-{ID}-spare"}
-    return ChainFacts(wanted=True, self_id=self_id, fingerprint=PRINT, **{**names, **more})
+    return ChainFacts(wanted=True, fingerprint=PRINT, **{**names, **more})
 
 
 def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: Any) -> World:

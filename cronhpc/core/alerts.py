@@ -197,7 +197,7 @@ def _fixed(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
         if decision.kind == SUCCESSOR and decision.lost:  # not one more that waits ahead, nor one in an old one's place
             text = f"the chain was fixed: {decision.why}; job {each.job_id} was submitted"
             return [Alert("once", "chain", text, since=world.now)]
-    me, lost, live = world.chain.self_id, world.kept.successor, {job.id for job in world.listed if job.live}
+    me, lost, live = world.call.link, world.kept.successor, {job.id for job in world.listed if job.live}
     if world.queue and world.chain.wanted and me and me == world.kept.spare and lost not in {"", *live}:
         text = f"the chain was fixed: job {lost} did not come, and its spare, job {me}, went on"
         return [Alert("once", "chain", text, since=world.now)]

@@ -65,7 +65,7 @@ class Links:
         jobs = sorted(world.listed, key=lambda job: int(job.id))
         found = [(job, records(world).link(job)) for job in jobs if job.live]
         mine = [(job, link.kind if link else "") for job, link in found]
-        pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.chain.self_id]
+        pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.call.link]
         return cls(
             tuple(job for job, kind in pending if kind == "link"),
             tuple(job for job, kind in pending if kind == "spare"),
@@ -247,17 +247,17 @@ def _another_is_at_work(world: World, links: Links) -> bool:
 
     Beside a daemon's link that is its successor, which has just started.
     """
-    return any(job.id != world.chain.self_id for job in links.running) and (
-        not world.chain.self_id or world.call.by_daemon or int(links.running[0].id) < int(world.chain.self_id)
+    return any(job.id != world.call.link for job in links.running) and (
+        not world.call.link or world.call.by_daemon or int(links.running[0].id) < int(world.call.link)
     )
 
 
 def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
     interval = world.settings.interval
-    if world.chain.no_submit_slot:
+    if world.kept.no_submit_slot:
         for job in spares:
-            yield CancelLink(SPARE, job.id, f"it takes the place of a run: {world.chain.no_spare}")
-    if world.chain.no_submit_slot or (world.chain.no_spare and not spares):
+            yield CancelLink(SPARE, job.id, f"it takes the place of a run: {world.kept.no_spare}")
+    if world.kept.no_submit_slot or (world.kept.no_spare and not spares):
         return
     yield from _reconcile(world, SPARE, spares, [boundary(world.now, interval) + interval // 2])
 

@@ -310,7 +310,7 @@ _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than t
 def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
     """The chain, with what the ends of its jobs say: nodes that cannot start them, an administrator's word."""
     known = world.chain
-    here = {job.nodes for job in world.listed if job.id == known.self_id}  # this one works
+    here = {job.nodes for job in world.listed if job.id == world.call.link}  # this one works
     rows = (row for row in (*known.bad_nodes, *core_chain.failed_launches(world)) if row.node not in here)
     bad = core_chain.standing(rows, world.now)
     known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
@@ -506,24 +506,22 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
     kept = memory.scheduler
     problems = [damage.started(lost)] if lost else []
     if how is None:
-        return ChainFacts(wanted=False, self_id=call.link, stopped=stopped, caller=caller), problems
+        return ChainFacts(wanted=False, stopped=stopped, caller=caller), problems
     if how.via != "login" and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
         problems.append(Problem("E361", what, fix))
     via = how.via or ("resident" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
-    spareless = how.at <= kept.no_spare_at and now - kept.no_spare_at < _SPARE_AGAIN  # `start` tries it at once
+    if kept.no_spare_at < how.at or now - kept.no_spare_at >= _SPARE_AGAIN:  # `start` tries it at once
+        kept.no_spare, kept.no_submit_slot = "", False
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,
-        self_id=call.link,
         fingerprint=how.fingerprint,
         link_name=link_name,
         spare_name=spare_name,
         resting=scheduler.resting(site.paths),
-        no_spare=kept.no_spare if spareless else "",
-        no_submit_slot=spareless and kept.no_submit_slot,
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),

@@ -90,7 +90,7 @@ class Progress:
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
-        if isinstance(error, Denied) and (self.world.chain.self_id or self.site.batch.dialect.job.id in os.environ):
+        if isinstance(error, Denied) and (self.world.call.link or self.site.batch.dialect.job.id in os.environ):
             self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
         if isinstance(error, Unreachable):
             self.unreachable = error.text

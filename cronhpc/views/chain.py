@@ -44,7 +44,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
     rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
     resting = rest or chain.resting
     last = world.now if ticked else world.kept.last_tick
-    running = [job.id for job in of_chain.running] or ([chain.self_id] if chain.self_id else [])
+    running = [job.id for job in of_chain.running] or ([world.call.link] if world.call.link else [])
     return Chain(
         wanted=chain.wanted,
         stopped=stopped,
@@ -60,7 +60,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         next=known[links.SUCCESSOR],
         spare=known[links.SPARE],
         resting=resting if (chain.wanted or rest) and not running else "",
-        no_spare=chain.no_spare,
+        no_spare=world.kept.no_spare if chain.wanted else "",
         ahead=Ahead(len(ahead), max(filter(None, ahead), default=None)) if chain.prequeue > 1 else None,
         moved_from=chain.moved_from,
         state="",

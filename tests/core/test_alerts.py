@@ -245,12 +245,12 @@ def test_the_chain_was_fixed(done: Outcome, said: list[tuple[str, str]]) -> None
     ],
 )
 def test_a_spare_that_had_to_go_on_is_told(self_id: str, jobs: tuple[model.Job, ...], *, fixed: bool) -> None:
-    w = world("14:30", jobs=jobs, chain=chain(self_id), successor="7", spare="8")
+    w = world("14:30", jobs=jobs, link=self_id, chain=chain(), successor="7", spare="8")
     assert bool(events(w)) == fixed
 
 
 def test_a_spare_says_nothing_where_the_queue_is_unknown() -> None:
-    assert events(world("14:30", jobs=None, chain=chain("8"), successor="7", spare="8")) == []
+    assert events(world("14:30", jobs=None, link="8", chain=chain(), successor="7", spare="8")) == []
 
 
 def test_slots_missed_by_an_entry_that_runs_on_are_told_once() -> None:
@@ -335,5 +335,5 @@ def test_where_not_even_a_name_can_be_changed_it_is_told_each_time(tmp_path: Pat
 
 
 def test_jobs_of_the_world_are_not_mistaken_for_links() -> None:
-    w = world("14:30", jobs=(job(7, "COMPLETED"),), chain=chain("8"), successor="7", spare="8")
+    w = world("14:30", jobs=(job(7, "COMPLETED"),), link="8", chain=chain(), successor="7", spare="8")
     assert events(w) != []

@@ -259,7 +259,7 @@ def ahead(*jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", **more: A
     """14:00 was submitted ahead, with the text that the entry had."""
     mine = replace(claim("e", "14:00", step, None if step is CLAIMED else "7"), at=at("13:00"), holds=text_key(E))
     known = state("13:00", schedule_key=schedule_key(E))
-    more = {"states": {"e": known}, "claims": (mine,), "chain": chain("9"), **more}
+    more = {"states": {"e": known}, "claims": (mine,), "link": "9", "chain": chain(), **more}
     return world(now, *more.pop("entries", (E,)), jobs=jobs, **more)
 
 
@@ -322,7 +322,9 @@ def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) 
     own = (link(10, "15:00", status="RUNNING"),) if self_id == "10" else ()
     facts = more.pop("facts", {})
     idle = entry(schedule="30 22 * * *")
-    return world(now, idle, jobs=(*own, *jobs), chain=chain(self_id, **facts), states={"e": state("14:00")}, **more)
+    return world(
+        now, idle, jobs=(*own, *jobs), link=self_id, chain=chain(**facts), states={"e": state("14:00")}, **more
+    )
 
 
 NEXT, SPARE = link(11, "16:00"), link(12, "16:30", "spare")
@@ -436,9 +438,9 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(NEXT, SPARE, facts={"bad_nodes_changed": True}),
         ["move successor 11", "move spare 12"],
     ),
-    "there can be no spare here": (linked(NEXT, facts={"no_spare": "submit limit"}), ["keep successor 11"]),
+    "there can be no spare here": (linked(NEXT, no_spare="submit limit"), ["keep successor 11"]),
     "the spare takes the place of the runs: it goes": (
-        linked(NEXT, SPARE, facts={"no_spare": "submit limit", "no_submit_slot": True}),
+        linked(NEXT, SPARE, no_spare="submit limit", no_submit_slot=True),
         ["keep successor 11", "cancel spare 12"],
     ),
     "another directory's links are not ours": (

@@ -310,7 +310,7 @@ def test_what_held_a_slot_up_is_told_when_it_is_missed(e: Entry, now: str, detai
 
 
 def test_slots_nearer_than_the_next_tick_are_submitted_ahead() -> None:
-    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"))
+    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), link="9", chain=chain())
     assert planned(w)[:3] == ["submit 15:00", "ahead 15:02 begin 15:02", "ahead 15:04 begin 15:04"]
     assert plan(w).wake == at("15:06")
 
@@ -361,7 +361,7 @@ def test_while_a_run_of_before_lives_no_slot_is_submitted_ahead_that_it_could_ov
     e = entry(schedule="*/2 * * * *", overlap=overlap)
     slot = "15:00" if "T1500Z" in jobs[0].comment else "14:56"
     before = claim("e", slot, ClaimState.RELEASED, "7")
-    w = one("15:00:04", e, state("15:00"), chain=chain("9"), jobs=jobs, claims=(before,))
+    w = one("15:00:04", e, state("15:00"), link="9", chain=chain(), jobs=jobs, claims=(before,))
     rows = planned(w)
     assert ("ahead 15:02 begin 15:02" in rows) == ahead, rows
     assert ("wait 15:02 not due" in rows) == (not ahead), "it stays due, and a tick comes for it"
@@ -377,23 +377,25 @@ def test_what_this_tick_cancels_does_not_stand_in_the_way_of_the_next_slot() -> 
 
 
 def test_a_resident_daemon_submits_nothing_ahead() -> None:
-    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"), by_daemon=True)
+    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), link="9", chain=chain(), by_daemon=True)
     assert planned(w)[0] == "submit 15:00"
     assert not [row for row in planned(w) if row.startswith("ahead")]
 
 
 def test_the_wake_up_moves_to_the_next_due_slot() -> None:
-    w = one("15:00:04", entry(schedule="*/10 * * * *"), state("14:50"), chain=chain("9"))
+    w = one("15:00:04", entry(schedule="*/10 * * * *"), state("14:50"), link="9", chain=chain())
     assert plan(w).wake == at("15:10")
 
 
 def test_with_nothing_due_the_wake_up_is_the_next_whole_interval() -> None:
-    w = one("15:00:04", entry(schedule="30 22 * * *"), state("14:00"), chain=chain("9"))
+    w = one("15:00:04", entry(schedule="30 22 * * *"), state("14:00"), link="9", chain=chain())
     assert plan(w).wake == at("16:00")
 
 
 def test_live_jobs_that_a_switch_could_reach_pull_the_wake_up() -> None:
-    w = one("15:00:00", entry(schedule="30 22 * * *"), state("14:00"), chain=chain("9"), jobs=(job(3, name="train"),))
+    w = one(
+        "15:00:00", entry(schedule="30 22 * * *"), state("14:00"), link="9", chain=chain(), jobs=(job(3, name="train"),)
+    )
     assert plan(w).wake == at("15:10")
 
 
@@ -406,7 +408,7 @@ def test_a_switch_pulls_the_wake_up_to_where_it_expires_once(expires: str, wake:
 
 def test_a_run_that_this_tick_submits_pulls_the_wake_up_as_one_that_it_sees() -> None:
     """Its switch may be set the minute after; and should it fail at once, that is not told an hour later."""
-    w = one("15:00:04", entry(), state("14:00"), chain=chain("9"))
+    w = one("15:00:04", entry(), state("14:00"), link="9", chain=chain())
     assert planned(w)[0] == "submit 15:00"
     assert plan(w).wake == at("15:10:04")
 
@@ -562,7 +564,7 @@ LAPSE_FIRST = {
     ),
     "its next slot, submitted ahead, has no day either": (
         [entry("a", "0 15 * * *"), entry("b", "2-59/3 * * * *")],
-        {"chain": chain("9")},
+        {"link": "9", "chain": chain()},
         {"a": state("2026-11-26 15:00"), "b": state("14:59")},
         "b",
     ),
@@ -604,7 +606,7 @@ def test_nothing_waits_for_longer_than_a_day_behind_what_keeps_coming_due(room: 
 
 
 def test_what_is_over_budget_is_looked_at_again_soon() -> None:
-    w = one("15:00:04", entry(), state("14:00"), settings={"budget_tick": 0}, chain=chain("9"))
+    w = one("15:00:04", entry(), state("14:00"), settings={"budget_tick": 0}, link="9", chain=chain())
     assert plan(w).wake == at("15:05:04")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from cronhpc.core.model import (
     Accounting,
+    Call,
     ChainFacts,
     Claim,
     ClaimState,
@@ -276,7 +277,7 @@ CHAINS = {
         ),
     ),
     "no third submit slot": (
-        replace(QUIET, queue=Queue((LINK,)), chain=replace(CHAIN, no_spare="only two jobs may be queued")),
+        replace(QUIET, queue=Queue((LINK,)), kept=replace(QUIET.kept, no_spare="only two jobs may be queued")),
         "fine: last tick 14:00:04, next 15:00 (job 4711), no spare: only two jobs may be queued",
     ),
     "the batch system does not answer": (
@@ -809,9 +810,7 @@ def test_an_entry_that_was_refused_ahead_for_another_cause_has_both_told() -> No
 
 
 def test_the_successor_that_a_tick_submitted_is_shown() -> None:
-    world = replace(
-        QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), chain=replace(CHAIN, self_id="4700")
-    )
+    world = replace(QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), call=Call(link="4700"))
     done = [
         Outcome(d, Done.OK, job_id="9001") if isinstance(d, SubmitLink) else Outcome(d, Done.OK)
         for d in plan(world).decisions

@@ -58,9 +58,9 @@ class SchedulerState:
     given_up: Mapping[str, tuple[str, Instant]] = field(default_factory=dict)  # key -> job id, when its end was
     successor: str = ""  # job id of the link that it left
     spare: str = ""
-    no_spare: str = ""
+    no_spare: str = ""  # why there can be none (two or three submit slots), in words
     no_spare_at: Instant = 0
-    no_submit_slot: bool = False
+    no_submit_slot: bool = False  # it takes the place of the runs: it goes
     bad_nodes: tuple[tuple[str, Instant, str], ...] = ()  # as BadNode
     noted: tuple[str, ...] = ()  # finished claims whose rows are written and counted
     forgotten: tuple[Instant, bool] | None = None  # when the file was found cut off, and whether a tick has told it
@@ -90,13 +90,10 @@ class ChainFacts:
 
     wanted: bool  # `start` was called and `stop` was not
     stopped: bool = False  # `stop` was called
-    self_id: str = ""  # the link that this tick runs in; "" elsewhere
     fingerprint: str = ""  # of the text and options that links should hold
     link_name: str = ""
     spare_name: str = ""
     resting: str = ""  # an administrator's word, in words; "" while it goes on
-    no_spare: str = ""  # why there can be none (two or three submit slots), in words
-    no_submit_slot: bool = False  # it takes the place of the runs: it goes
     prequeue: int = 1  # successors wanted at once
     via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
     disabled: str = ""  # why those who are to call the ticks call none, in words
