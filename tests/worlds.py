@@ -34,6 +34,7 @@ from cronhpc.core.model import (
     Submit,
     SubmitLink,
     Switch,
+    Switches,
     Unhold,
     Wait,
     Withdraw,
@@ -110,6 +111,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
         **{"last_tick": at(now) - 60} | {name: more.pop(name) for name in SchedulerState.__slots__ if name in more}
     )
     states = more.pop("states", {})
+    switches = Switches(more.pop("switches", ()), more.pop("switches_unknown", ()))
     settings = replace(Settings(), **more.pop("settings", {}))
     call = Call(**{name: more.pop(name) for name in Call.__slots__ if name in more})
     return World(
@@ -118,6 +120,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
         settings,
         tuple(sorted(entries, key=lambda e: e.name)),
         states=states,
+        switches=switches,
         queue=None if jobs is None else Queue(jobs),
         kept=kept,
         call=call,

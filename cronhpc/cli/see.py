@@ -260,7 +260,7 @@ def _written(paths: Paths, console: Console) -> Status:
         )
     listing = of_directory(paths, Settings(), console.now)  # what another's settings name elsewhere is not looked at
     if not listing.unknown:
-        known = with_switches(known, listing.switches, console.now)
+        known = with_switches(known, listing.found, console.now)
     return for_others(seen_at(known, console.now))
 
 

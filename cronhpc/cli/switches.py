@@ -176,7 +176,8 @@ class _Look:
     def lacks(self, switch: Switch) -> str:
         """Why it is likely to be a slip: nothing has its name. "" where something has, or nobody can tell."""
         if self.world is not None:
-            return "".join(problem.what for problem in unmatched(replace(self.world, switches=(switch,))))
+            alone = replace(self.world.switches, found=(switch,))
+            return "".join(problem.what for problem in unmatched(replace(self.world, switches=alone)))
         same = alike(switch.name, [ALL])
         slip = self.written is not None and same and switch.name not in {ALL, *self.entries}
         return f"nothing is called {text.name(switch.name)}; nearest: {same}." if slip else ""
@@ -380,7 +381,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     paths = paths_of(console)
     settings = settings_or_default(paths)
     seen = settings if is_mine(paths) else Settings()  # of another's, folders elsewhere are not looked into
-    standing = of_directory(paths, seen, console.now).switches
+    standing = of_directory(paths, seen, console.now).found
     suspended = _suspended(paths)
     names = _lifted_names(args, kind, standing, suspended if kind == "pause" else [])
     rows = []

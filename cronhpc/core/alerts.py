@@ -76,7 +76,7 @@ def conditions(
             )
         )
     ]
-    for switch in world.switches:
+    for switch in world.switches.found:
         if not switch.expired(world.now):
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             found.append(Condition(_subject(switch), "stopped", text))
@@ -182,7 +182,7 @@ def events(
     """
     later = [
         Alert("once", "stopped", f"{_set(switch)}{_what(stopped[switch.path])}")
-        for switch in world.switches
+        for switch in world.switches.found
         if switch.path in stopped and _subject(switch) in known
     ]
     return [*later, *_fixed(world, outcomes), *_missed(outcomes)]

@@ -129,8 +129,8 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     switch = stop.switch_on(world, entry)
     if switch is not None:
         return Reason.STOPPED, switch.said
-    if world.switches_unknown:
-        return Reason.STOPPED, f"{world.switches_unknown[0]} cannot be read, so nobody knows what it stops"
+    if world.switches.unknown:
+        return Reason.STOPPED, f"{world.switches.unknown[0]} cannot be read, so nobody knows what it stops"
     if entry.problem is not None:
         reason = Reason.NOT_TRUSTED if entry.problem.code.startswith("E40") else Reason.INVALID
         return reason, (f"{entry.problem.what} " + entry.problem.fix).rstrip()
@@ -149,7 +149,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterat
     if refusal is None and state.suspended is not None:
         refusal = Reason.SUSPENDED, f"after {count(state.failures, 'failure')} in a row"
     if refusal is not None:
-        yield from _refused(entry, due, *refusal, readable=not world.switches_unknown)
+        yield from _refused(entry, due, *refusal, readable=not world.switches.unknown)
         return
     if due.missed is not None:
         yield due.missed

@@ -283,7 +283,7 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
     at = min([at, *(max(slot, world.now + UNFINISHED_WAKE) for slot in seen.urgent)])
     if reachable(world) or any(isinstance(each, Submit) for each in decided):  # a switch set from now on stops it
         at = min(at, max(world.now + s.kill_within, earliest))
-    for switch in world.switches:
+    for switch in world.switches.found:
         if switch.expires is not None and switch.expires > world.now:
             at = min(at, max(switch.expires, earliest))  # what it holds is released then
     for each in decided:

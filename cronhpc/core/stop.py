@@ -54,7 +54,7 @@ def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause
     """
     if not entry.schedule:
         kinds = ("kill",)
-    for kind in kinds if world.switches else ():
+    for kind in kinds if world.switches.found else ():
         for switch in world.standing(kind):
             if _covers(world, switch, entry):
                 return switch
@@ -210,7 +210,7 @@ def strangers(world: World) -> tuple[str, ...]:
 
 def decide(world: World) -> Iterator[Decision]:
     """What standing switches, and those that went, do to the jobs in the queue."""
-    if world.queue is None or not (world.switches or any(j.comment.startswith(PAUSED) for j in world.listed)):
+    if world.queue is None or not (world.switches.found or any(j.comment.startswith(PAUSED) for j in world.listed)):
         return
     index = Index.of(world)
     ending: set[str] = set()
@@ -222,7 +222,7 @@ def decide(world: World) -> Iterator[Decision]:
         loose = [j for j in loose if j.shown not in ending]
         if loose:
             yield Hold(switch, tuple(loose))
-    if not world.switches_unknown:
+    if not world.switches.unknown:
         yield from _unhold(world, index, ending)
 
 
@@ -582,7 +582,7 @@ def unmatched(world: World) -> list[Problem]:
     done = {kill_records.path for kill_records in world.kept.kill_records.values()}
     lost = [
         s
-        for s in world.switches
+        for s in world.switches.found
         if not (
             s.expired(world.now) or s.name in known or s.path in done or s.path.removesuffix(s.name).endswith(shared)
         )

@@ -374,7 +374,7 @@ class Daemon:
         open_attempts = [c for c in world.claims if c.state is not ClaimState.FINISHED]
         if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
             at.append(now + _QUEUE)
-        if world.switches_unknown or any(switch.by == "unknown" for switch in world.switches):
+        if world.switches.unknown or any(switch.by == "unknown" for switch in world.switches.found):
             at.append(now + _UNKNOWN)
         if self.link:
             at += [_look_for(job.start, now) for job in chain.Links.of(world).successors]

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from cronhpc.core.model import Call, Claim, JobEnd, Key
+    from cronhpc.core.model import Call, Claim, JobEnd, Key, Switches
     from cronhpc.store.memory import Memory
-    from cronhpc.store.switches import Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     world = replace(
         world,
         series=series,
-        switches=switches.switches,
-        switches_unknown=switches.unknown,
+        switches=switches,
         skipped=skipped,
         chain=chain,
         logged=logged or _logged_unreleased(site, entries, world.claims),
@@ -120,7 +118,7 @@ def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
         yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, site.batch.dialect)
     if site.batch.dialect.force:
         yield from core_chain.stuck_problems(world, site.batch.dialect)
-    if world.switches and not world.call.only:
+    if world.switches.found and not world.call.only:
         yield from stop.unmatched(world)
     yield from _hold_dropped(site, world)
     if world.chain.drops_begin:
@@ -373,7 +371,7 @@ _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 def _of_strangers(site: Site, world: World) -> Mapping[str, Mapping[str, bool | None]]:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
-    ids = stop.strangers(world) if world.switches and not world.call.only else ()
+    ids = stop.strangers(world) if world.switches.found and not world.call.only else ()
     asked: Sequence[str] = ids[:_ASKED_AT_ONCE]
     try:
         known = site.batch.of_scrontab(asked) if asked else frozenset[str]()
@@ -398,14 +396,13 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     return [Problem("W342", what, fix)]
 
 
-def _switches(site: Site, now: int) -> Listing:
+def _switches(site: Site, now: int) -> Switches:
     return of_directory(site.paths, site.settings, now, site.disk_clock or DiskClock())
 
 
 def with_switches(site: Site, world: World) -> World:
     """With the switches as they are now."""
-    found = _switches(site, world.now)
-    return replace(world, switches=found.switches, switches_unknown=found.unknown)
+    return replace(world, switches=_switches(site, world.now))
 
 
 def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:

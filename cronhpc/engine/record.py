@@ -335,7 +335,7 @@ class _Keeper:
         """What they did to jobs, and what is to be remembered of those until they are gone."""
         reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
         before = self.world.kept.warned
-        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(before)
+        still = reached if self.world.queue is not None and not self.world.switches.unknown else set(before)
         warned = {job: at for job, at in before.items() if job in still}
         for outcome in self.outcomes:
             if isinstance(outcome.decision, model.Stop) and outcome.done is Done.OK:

@@ -617,10 +617,10 @@ class Submitter:
         for each in recorded:
             entry = entries.get(each.key.entry)
             switch = switch_on(world, entry) if entry is not None else None
-            if switch is None and not world.switches_unknown:
+            if switch is None and not world.switches.unknown:
                 ready.append(each)
                 continue
-            why = switch.said if switch else f"{world.switches_unknown[0]} cannot be read"
+            why = switch.said if switch else f"{world.switches.unknown[0]} cannot be read"
             if switch is not None and each.state is ClaimState.SUBMITTED and self._cancel_held(each.job_id):
                 if each.key.slot > self.world.now:  # submitted ahead: the switch may be lifted before its slot comes
                     with suppress(OSError):

@@ -11,8 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import CronhpcError, Problem, Switch, command
-from cronhpc.cron.values import dataclass
+from cronhpc.core.model import CronhpcError, Problem, Switch, Switches, command
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
 from cronhpc.store.decode import iso
@@ -35,22 +34,13 @@ class SwitchError(CronhpcError):
     """A switch cannot be set or removed: its name, or the folder's permissions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What lies in the switch folders. Expired switches are among them: whoever acts compares `expires` with now."""
-
-    switches: tuple[Switch, ...]
-    unknown: tuple[str, ...]  # folders (or files) that could not be looked at: not the same as empty
-    problems: tuple[Problem, ...]  # files that are no switches, dates that cannot be
-
-
 def scan(
     folders: Sequence[tuple[str, Path]],
     files: Sequence[tuple[str, Path]],
     now: int,
     root: Path | None = None,
     clock: DiskClock = DiskClock(),  # noqa: B008 - it is a constant
-) -> Listing:
+) -> Switches:
     """The switches in `folders` (kind, path) and at `files` (configured name, path).
 
     Folders are listed each time: a stat on NFS may be a minute old.
@@ -62,10 +52,10 @@ def scan(
         looked.folder(kind, folder)
     for name, path in files:
         looked.file(name, path)
-    return Listing(tuple(looked.switches), tuple(looked.unknown), tuple(looked.problems))
+    return Switches(tuple(looked.switches), tuple(looked.unknown), tuple(looked.problems))
 
 
-def of_directory(paths: Paths, settings: Settings, now: int, clock: DiskClock = DiskClock()) -> Listing:  # noqa: B008 - it is a constant
+def of_directory(paths: Paths, settings: Settings, now: int, clock: DiskClock = DiskClock()) -> Switches:  # noqa: B008 - it is a constant
     """The switches of a cron directory, those of its team's folders and polled files included."""
     folders = [("kill", paths.kill), ("pause", paths.pause)]
     folders += [("kill", Path(each).expanduser()) for each in settings.kill_also]

@@ -111,7 +111,7 @@ def facts(
         trouble=trouble if ticked else _still(before, plan),
         switches=tuple(
             replace(_with_jobs(_switch(each, world, about.directory), plan, world), unmatched=nameless.get(each.title))
-            for each in world.switches
+            for each in world.switches.found
         ),
         attention=(),
         seen=world.now,

@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Series,
     Submit,
     SubmitLink,
+    Switches,
     World,
 )
 from cronhpc.core.plan import plan
@@ -189,7 +190,8 @@ def test_links_whose_comments_a_site_replaces_are_known_by_their_records(change:
     found = Links.of(one)
     assert ([j.id for j in found.successors], [j.id for j in found.spares]) == (["10"], ["11"])
     assert {type(d).__name__ for d in plan(one).decisions} == {"KeepLink"}
-    assert not list(plan(replace(one, switches=(switch(jobs[0].name),))).decisions[2:]), "nor does a name reach them"
+    by_name = Switches((switch(jobs[0].name),))
+    assert not list(plan(replace(one, switches=by_name)).decisions[2:]), "nor does a name reach them"
 
 
 def test_a_link_that_nobody_recorded_is_known_by_its_name_and_script_and_gets_a_new_one_in_its_place() -> None:

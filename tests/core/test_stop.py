@@ -25,6 +25,7 @@ from cronhpc.core.model import (
     Series,
     Stop,
     Submit,
+    Switches,
     SwitchSetting,
     Withdraw,
     World,
@@ -566,7 +567,7 @@ def strikes(w: World, unfinished: frozenset[str] = frozenset()) -> Strikes:
 
 def test_what_a_switch_stopped_is_a_row_with_who_when_and_why() -> None:
     jobs = (job(8, name="ft", start=at("04:48"), nodes="gpu1"), pending(9, "[3-10]", name="ft"))
-    w = replace(on(jobs=jobs), switches=(switch("ft", reason="loss spikes"),))
+    w = replace(on(jobs=jobs), switches=Switches((switch("ft", reason="loss spikes"),)))
     [row] = strikes(w).rows
     assert row == {
         "what": "switch",
@@ -797,7 +798,7 @@ ODD = ["new\nline", "\x1b[31mred\x1b[0m", "\udcff\udcfe", "a\u202eb", "x" * 255,
 def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) -> None:
     w = on(name, jobs=(job(8, name=name),), entries=(entry(job_name=name),), states={"e": state("13:00")})
     told = [*alerts.conditions(w, {}, (), {}), *unmatched(on(name, jobs=()))]
-    texts = [w.switches[0].said, *(str(getattr(each, "text", each)) for each in told)]
+    texts = [w.switches.found[0].said, *(str(getattr(each, "text", each)) for each in told)]
     texts += [d.detail for d in plan(w).decisions if hasattr(d, "detail")]
     assert len(texts) >= 4
     assert all(text.isprintable() and len(text) < 600 for text in texts)
@@ -805,7 +806,7 @@ def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) 
 
 
 def test_people_are_told_who_stopped_what_once_and_again_each_day_while_it_stands() -> None:
-    w = replace(on(jobs=(FOREIGN,)), switches=(switch("ft", reason="loss spikes"),))
+    w = replace(on(jobs=(FOREIGN,)), switches=Switches((switch("ft", reason="loss spikes"),)))
     told, known = alerts.told(alerts.conditions(w, {}, (), strikes(w).said), {}, w.now, ())
     text = 'kill/ft was set by bob: "loss spikes"'
     assert [(a.phase, a.text) for a in told] == [("new", f"{text}; it stopped 8 running")]

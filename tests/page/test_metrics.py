@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpc.core.model import ChainFacts, EntryState, Queue, SchedulerState, World
+from cronhpc.core.model import ChainFacts, EntryState, Queue, SchedulerState, Switches, World
 from cronhpc.page import view, write
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
 from tests.view_situations import ENTRIES, NOW, SPARE, STATES, WORLD, at, entry, facts_of, running
 
-QUIET = replace(WORLD, switches=(), skipped=(), states={n: s for n, s in STATES.items() if n != "backup"})
+QUIET = replace(WORLD, switches=Switches(), skipped=(), states={n: s for n, s in STATES.items() if n != "backup"})
 
 
 def values(facts: Status, pasts: dict[str, view.Past] | None = None) -> dict[tuple[str, ...], float]:

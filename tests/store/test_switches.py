@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpc.core.model import Switch
+from cronhpc.core.model import Switch, Switches
 from cronhpc.inside.switch_file import clean, expiry
 from cronhpc.store.switches import (
-    Listing,
     SwitchError,
     check_name,
     scan,
@@ -39,8 +38,8 @@ def cron(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def seen(listing: Listing) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
-    return listing.switches, listing.unknown
+def seen(listing: Switches) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
+    return listing.found, listing.unknown
 
 
 def kill_switches(cron: Path) -> tuple[Switch, ...]:
@@ -201,14 +200,14 @@ def test_a_name_that_is_no_text_is_kept(cron: Path) -> None:
 def test_hidden_files_are_no_switches(cron: Path) -> None:
     for name in (".nfs00000001", ".training17.swp", ".gitkeep"):
         (cron / "kill" / name).touch()
-    assert scan([("kill", cron / "kill")], [], NOW) == Listing((), (), ())
+    assert scan([("kill", cron / "kill")], [], NOW) == Switches((), (), ())
 
 
 def test_backups_of_editors_are_no_switches_and_are_named(cron: Path) -> None:
     for name in ("train~", "#train#"):
         (cron / "kill" / name).touch()
     found = scan([("kill", cron / "kill")], [], NOW)
-    assert found.switches == ()
+    assert found.found == ()
     assert sorted(str(p) for p in found.problems) == [
         "kill/#train#: W501 #train#: an editor's backup, no switch. Remove it, or rename it.",
         "kill/train~: W501 train~: an editor's backup, no switch. Remove it, or rename it.",
@@ -297,8 +296,8 @@ def test_an_expiry_that_cannot_be_read_is_reported_and_the_switch_stands(cron: P
     (cron / "kill" / "x").write_text(f"expires: {text}")
     dated(cron / "kill" / "x")
     found = scan([("kill", cron / "kill")], [], NOW)
-    assert [(s.name, s.expires is None or s.expires <= 253402300799) for s in found.switches] == [("x", True)]
-    if found.switches[0].expires is None:
+    assert [(s.name, s.expires is None or s.expires <= 253402300799) for s in found.found] == [("x", True)]
+    if found.found[0].expires is None:
         assert [p.code for p in found.problems] == ["W503"]
 
 
@@ -311,7 +310,7 @@ def test_a_date_in_the_future_is_reported(cron: Path, instant: int) -> None:
     (cron / "kill" / "x").touch()
     dated(cron / "kill" / "x", instant)
     found = scan([("kill", cron / "kill")], [], NOW)
-    assert [s.name for s in found.switches] == ["x"]
+    assert [s.name for s in found.found] == ["x"]
     assert [p.code for p in found.problems] == ["W502"]
 
 
@@ -504,7 +503,7 @@ def test_a_polled_file_that_was_made_stands_though_no_stat_sees_it_yet(
 ) -> None:
     (cron / "polled").touch()
     stale_stats(monkeypatch, None)
-    (found,) = scan([], [("t", cron / "polled")], NOW).switches
+    (found,) = scan([], [("t", cron / "polled")], NOW).found
     assert (found.name, found.by) == ("t", "unknown")
 
 
@@ -521,4 +520,4 @@ def test_a_polled_file_in_a_folder_that_may_be_entered_and_not_listed_is_found_b
     monkeypatch.setattr("cronhpc.store.switches.os.open", opened)
     assert seen(scan([], [("t", cron / "polled")], NOW)) == ((), ())
     (cron / "polled").touch()
-    assert [s.name for s in scan([], [("t", cron / "polled")], NOW).switches] == ["t"]
+    assert [s.name for s in scan([], [("t", cron / "polled")], NOW).found] == ["t"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.core import model
-from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result
+from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result, Switches
 from cronhpc.core.plan import plan
 from cronhpc.views import decisions
 from cronhpc.views import plan as view
@@ -38,19 +38,19 @@ def test_the_whole_screen_reads_as_drawn() -> None:
 
 def test_a_due_slot_says_what_is_submitted() -> None:
     known = {"backup": model.EntryState(watermark=at("14:00", 26))}
-    world = replace(WORLD, entries=(entry("backup", "0 14 * * *"),), states=known, switches=(), skipped=())
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *"),), states=known, switches=Switches(), skipped=())
     lines = screen(world).splitlines()
     assert lines[0] == "now 14:07:20, 1 entry, 1 due"
     assert "backup     submit   slot 14:00, job backup, partition cpu, log/backup/20261127T1300Z-%j.out" in lines
 
 
 def test_an_array_s_log_has_a_name_for_each_task() -> None:
-    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", array="0-3"),), states={}, switches=())
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", array="0-3"),), states={}, switches=Switches())
     assert "log/backup/20261127T1300Z-%A_%a.out" in screen(world)
 
 
 def test_a_script_s_own_output_is_not_ours_to_name() -> None:
-    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", output=False),), states={}, switches=())
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", output=False),), states={}, switches=Switches())
     assert "log/" not in screen(world)
 
 
@@ -151,7 +151,7 @@ def test_every_kind_of_decision_is_known_to_the_view() -> None:
 
 
 def test_odd_names_stay_on_their_line() -> None:
-    world = replace(WORLD, entries=(entry("a\nb|c  d"),), states={}, switches=())
+    world = replace(WORLD, entries=(entry("a\nb|c  d"),), states={}, switches=Switches())
     assert "$'a\\nb|c  d'" in screen(world)
     assert DIRECTORY_ID not in screen(world)
 

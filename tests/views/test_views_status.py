@@ -31,6 +31,7 @@ from cronhpc.core.model import (
     Submit,
     SubmitLink,
     Switch,
+    Switches,
     Wait,
     World,
     standing_for,
@@ -99,7 +100,7 @@ def test_colour_is_only_added() -> None:
     assert re.sub(r"\x1b\[\d+m", "", painted) == screen(WORLD, 120)
 
 
-QUIET = replace(WORLD, switches=(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
+QUIET = replace(WORLD, switches=Switches(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
 NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), kept=SchedulerState())
 KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:02"), ended=at("14:03"), node="cpu1")
 OOM = replace(KILLED, result=Result.OUT_OF_MEMORY, exit_code=None, ended=at("14:05"))
@@ -324,11 +325,11 @@ def test_what_is_fine_needs_no_attention(name: str, world: World) -> None:
 
 def with_entry(one: Entry, state: EntryState | None = None, **facts: object) -> World:
     states = {one.name: state} if state else {}
-    return replace(WORLD, entries=(one,), states=states, switches=(), skipped=(), **facts)  # type: ignore[arg-type]  # by name
+    return replace(WORLD, entries=(one,), states=states, switches=Switches(), skipped=(), **facts)  # type: ignore[arg-type]  # by name
 
 
 def with_switch(switch: Switch) -> World:
-    return replace(with_entry(entry("backup")), switches=(switch,))
+    return replace(with_entry(entry("backup")), switches=Switches((switch,)))
 
 
 def ended(failures: int, **facts: object) -> EntryState:
@@ -380,7 +381,7 @@ def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
     switch = Switch("pause", "backup", "/home/alice/cron/pause/backup", "bob", at("12:00"))
     for job, words in ((held, 1), (ours, 0)):
         world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((job,)))
-        known = facts_of(replace(world, switches=(switch,)))
+        known = facts_of(replace(world, switches=Switches((switch,))))
         assert [row.kind for row in known.attention].count("held") == words
         said = explain.render(known.entries[0], known, None, style())
         assert ("scontrol release" in said, "is held by the pause" in said) == (bool(words), not words)
@@ -638,7 +639,7 @@ def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "en
     )
     queue = Queue((LINK, SPARE, *(job for _, job in live)))
     claims = tuple(claim for claim, _ in live)
-    return replace(WORLD, entries=entries, states={}, switches=(), skipped=skipped, queue=queue, claims=claims)
+    return replace(WORLD, entries=entries, states={}, switches=Switches(), skipped=skipped, queue=queue, claims=claims)
 
 
 @pytest.mark.thorough

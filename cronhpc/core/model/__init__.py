@@ -16,6 +16,7 @@ from cronhpc.core.model.entries import (
     Settings,
     SettingsError,
     Switch,
+    Switches,
     SwitchSetting,
 )
 from cronhpc.core.model.runs import (

@@ -118,6 +118,15 @@ _LONGEST_TITLE = 80  # characters
 
 
 @dataclass(frozen=True, slots=True)
+class Switches:
+    """What lies in the switch folders. Expired ones are among them: whoever acts compares `expires` with now."""
+
+    found: tuple[Switch, ...] = ()
+    unknown: tuple[str, ...] = ()  # folders (or files) that could not be looked at: not the same as empty
+    problems: tuple[Problem, ...] = ()  # files that are no switches, dates that cannot be
+
+
+@dataclass(frozen=True, slots=True)
 class KillRecord:
     """What a kill switch has done to a job; kept until the job is gone and its end is recorded."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
+from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches
 from cronhpc.core.model.runs import Claim, EntryState, Instant, Job, JobEnd, Key, Queue, Result, entry_id
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.advice import Problem
@@ -192,8 +192,7 @@ class World:
     queue_error: str = ""
     job_ends: Mapping[str, JobEnd] | None = field(default_factory=dict)  # by job id; None: nobody answered
     accounting: Accounting = Accounting()
-    switches: tuple[Switch, ...] = ()
-    switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
+    switches: Switches = Switches()
     skipped: tuple[Problem, ...] = ()  # files that are no entries, and why
     chain: ChainFacts = ChainFacts(wanted=False)
     kept: SchedulerState = field(default_factory=SchedulerState)
@@ -239,7 +238,7 @@ class World:
 
     def standing(self, kind: str) -> list[Switch]:
         """The switches of that kind (kill, pause) that act now."""
-        return [switch for switch in self.switches if switch.kind == kind and not switch.expired(self.now)]
+        return [switch for switch in self.switches.found if switch.kind == kind and not switch.expired(self.now)]
 
     def jobs(self) -> dict[str, list[Job]]:
         """The rows of the queue by job id: of an array one a task. Empty also where the queue is unknown."""
