@@ -164,7 +164,7 @@ def _differ(option: str, shown: str, said: str) -> bool:
 
 
 def _minutes(text: str) -> float:
-    from cronhpc.script.sbatch_values import time_limit
+    from cronhpc.script.sbatch_options import time_limit
 
     try:
         seconds = time_limit(text)

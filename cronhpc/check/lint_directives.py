@@ -12,7 +12,7 @@ from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import count, dataclass, field, nearest, replace
-from cronhpc.script import sbatch_options, sbatch_values, spelling
+from cronhpc.script import sbatch_options, spelling
 from cronhpc.script.dialect import SLURM, SYSTEMS, Dialect
 from cronhpc.script.directives import comment_lines, cut_at, text_lines
 from cronhpc.script.header import Header, looks_meant
@@ -83,7 +83,7 @@ def _value(option: Option) -> Iterator[Problem]:
     if value is None:
         return
     shown, name = _shown(option), f"--{option.name}"
-    why = sbatch_values.fault(option.name, value)
+    why = sbatch_options.fault(option.name, value)
     tilde = option.name in _PATHS and value.startswith("~")
     if tilde or _VARIABLE.search(value):
         word = "~" if tilde else "variables"
@@ -107,7 +107,7 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
     unknown = [w for w in (option.value or "").split(",") if w.lower() not in sbatch_options.MAIL_TYPES]
     for word in unknown:
         what = f'{_shown(option)}: sbatch ignores "{word}".'
-        right = sbatch_values.nearest_mail_type(word.strip())
+        right = sbatch_options.nearest_mail_type(word.strip())
         fix = f"Write {right}, without blanks." if word != word.strip() else f"Write {right}."
         yield Problem("W222", what, fix, line=option.line, key="mail-type")
 
@@ -146,9 +146,9 @@ def _together(header: Header, added: Mapping[str, str]) -> Iterator[Problem]:
         given = {
             option.name: option
             for option in header.options
-            if option.component == component and not sbatch_values.fault(option.name, option.value or "")
+            if option.component == component and not sbatch_options.fault(option.name, option.value or "")
         }
-        for code, what, option, fix in sbatch_values.conflicts(given, frozenset(added)):
+        for code, what, option, fix in sbatch_options.conflicts(given, frozenset(added)):
             yield Problem(code, what, fix, line=option.line, key=option.name)
 
 
@@ -170,7 +170,7 @@ def _repeated(header: Header) -> Iterator[Problem]:
 def _world(header: Header, facts: Facts) -> Iterator[Problem]:
     partition = header.find("partition")
     value = (partition and partition.value) or ""
-    doubted = sbatch_values.fault("partition", value) or sbatch_options.is_suspect(value)
+    doubted = sbatch_options.fault("partition", value) or sbatch_options.is_suspect(value)
     if partition and facts.partitions is not None and not doubted:
         yield from _partitions(partition, facts.partitions)
     if facts.partitions is not None and not facts.refused:  # else sbatch has said it
@@ -218,7 +218,7 @@ def _asked_time(text: str) -> float | None:
     if text.strip("0:-") == "":
         return None  # no limit of its own
     try:
-        return sbatch_values.time_limit(text) or float("inf")
+        return sbatch_options.time_limit(text) or float("inf")
     except ValueError:
         return None
 
@@ -236,7 +236,7 @@ def _nodes_of(partition: Partition) -> float | None:
 _MEASURES: dict[str, tuple[_Asked, _Most, Callable[[float], str]]] = {
     "time": (_asked_time, lambda each: each.time_limit, lambda seconds: format_duration(int(seconds))),
     "nodes": (_asked_number, _nodes_of, lambda number: count(int(number), "node")),
-    "mem": (sbatch_values.megabytes, lambda each: each.memory, lambda number: f"{int(number)}M a node"),
+    "mem": (sbatch_options.megabytes, lambda each: each.memory, lambda number: f"{int(number)}M a node"),
     "cpus-per-task": (_asked_number, lambda each: each.cpus, lambda number: f"{count(int(number), 'CPU')} a node"),
 }
 
@@ -371,7 +371,7 @@ def _cut_short(data: bytes) -> Iterator[Problem]:
         elif at > 0 and word.strip() and not text[at - 1].isspace():
             name, _, value = f"{word}{text[at:].split()[0]}".partition("=")
             what = f'"#SBATCH{text.rstrip()}": sbatch reads it up to the #: "{word.strip()}".'
-            is_text = value and name.lstrip("-") not in sbatch_values.JUDGED
+            is_text = value and name.lstrip("-") not in sbatch_options.JUDGED
             fix = f'Quote it: {name}="{value}".' if is_text else "Put a blank before the #."
             yield Problem("W224", what, fix, line=number, key="#")
         elif line.rstrip().endswith("\\") and not following.startswith("#SBATCH"):

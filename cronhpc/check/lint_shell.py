@@ -277,7 +277,7 @@ _LAUNCHERS = re.compile(r"\b(?:srun|mpi(?:run|exec)\S*|orterun|prte?run|ibrun|ap
 
 def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     """`--signal` that reaches nobody who listens. Only steps get it, or with `B:` only the shell of the script."""
-    from cronhpc.script.sbatch_values import fault, time_limit
+    from cronhpc.script.sbatch_options import fault, time_limit
 
     option = header.find("signal")
     value = (option.value if option else None) or ""

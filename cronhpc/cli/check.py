@@ -25,11 +25,10 @@ from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError
 from cronhpc.cron import fixes
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
-from cronhpc.script import sbatch_values
+from cronhpc.script import sbatch_options
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header
-from cronhpc.script.sbatch_options import Option
-from cronhpc.script.sbatch_values import conflicts
+from cronhpc.script.sbatch_options import Option, conflicts
 from cronhpc.script.shell_text import Interpreter, interpreter
 from cronhpc.script.spelling import directive, has_directives, spelt
 from cronhpc.store.entries import is_script, moving, read_script, renaming, scan, unswitchable
@@ -478,7 +477,7 @@ class _Look:
         given = [] if self.names else [("sbatch", settings.sbatch, 0), ("scheduler.sbatch", settings.link_sbatch, 0)]
         for where, options, line in (*given, *((f"entries.{row.name}.sbatch", row.sbatch, row.line) for row in rows)):
             for name, value in options:
-                if value and (fault := sbatch_values.fault(name, value)):
+                if value and (fault := sbatch_options.fault(name, value)):
                     key = f"{where}.{name}"
                     yield Problem("E207", f'{key}: "{value}": {fault[0]}', fault[1], "cronhpc.yaml", line, key)
         for row in rows:

@@ -12,7 +12,7 @@ from cronhpc.core.model import Job, Problem, Settings, command
 from cronhpc.core.model.site import Finding
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass
-from cronhpc.script.sbatch_values import time_limit
+from cronhpc.script.sbatch_options import time_limit
 from cronhpc.store.logs import Space, low
 
 if TYPE_CHECKING:

@@ -276,7 +276,7 @@ class _Reader:
 
         Nor what sbatch would refuse beside an option of the script's: `mem` beside its --mem-per-cpu.
         """
-        from cronhpc.script.sbatch_values import EXCLUSIVE
+        from cronhpc.script.sbatch_options import EXCLUSIVE
 
         own = own.union(*(names for names in EXCLUSIVE if own.intersection(names)))
         return tuple(

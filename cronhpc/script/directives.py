@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import takewhile
 
-from cronhpc.script import sbatch_options, sbatch_values
+from cronhpc.script import sbatch_options
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM
 from cronhpc.script.sbatch_options import Option
@@ -253,7 +253,7 @@ class _OptionReader:
     def _one_dash(self, word: str, letter: str, value: str, line: int, option: str) -> None:
         """A long option with one dash: an error where sbatch refuses what it reads instead."""
         why = f'with one dash sbatch reads it as -{letter} with the value "{value}"'
-        refused = sbatch_values.fault(option, value) or option in {"partition", "nodelist"}
+        refused = sbatch_options.fault(option, value) or option in {"partition", "nodelist"}
         code, more = ("E207", ", and refuses that") if refused else ("W223", "")
         right = word
         if refused and word[1:] in sbatch_options.VALUE and self._follows_on(line):

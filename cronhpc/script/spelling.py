@@ -18,8 +18,7 @@ from cronhpc.cron.values import nearest, replace
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.directives import comment_lines, sbatch_options_of, text_lines
-from cronhpc.script.sbatch_options import ELSEWHERE, Option
-from cronhpc.script.sbatch_values import megabytes, time_limit
+from cronhpc.script.sbatch_options import ELSEWHERE, Option, megabytes, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

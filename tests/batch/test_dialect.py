@@ -106,7 +106,7 @@ MEANT = {
     "store/schema.py": "options of settings have sbatch's names on each system",
     "store/settings_reader.py": "options of settings have sbatch's names on each system",
     "store/scheduler.py": "a comment in the link's text",
-    "script/sbatch_values.py": "what sbatch refuses",
+    "script/sbatch_options.py": "what sbatch refuses",
     "cli/change.py": "which jobs ask Slurm",
     "cli/entries.py": "a key of the settings",
     "cli/ready_made.py": "which jobs ask Slurm",

@@ -16,7 +16,7 @@ from cronhpc.cli import ready_made
 from cronhpc.core.model import Settings
 from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, SYSTEMS, Dialect
 from cronhpc.script.header import read_header
-from cronhpc.script.sbatch_values import time_limit
+from cronhpc.script.sbatch_options import time_limit
 from cronhpc.store.files import Paths
 from tests.cli.test_cli import NOW, Shell, later
 from tests.ready_made_jobs import JOBS, LIB, SCRIPTS, bare_environment, environment, filled_in, run, stand_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cronhpc.script.header import Header, read_header
-from cronhpc.script.sbatch_values import time_limit
+from cronhpc.script.sbatch_options import time_limit
 
 SHEBANG = "#!/bin/bash\n"
 

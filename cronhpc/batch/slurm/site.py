@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import CronhpcError
 from cronhpc.core.model.site import Cluster, Limit, Partition, Site
-from cronhpc.script import sbatch_values
+from cronhpc.script import sbatch_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +88,7 @@ def partition_rows(text: str) -> tuple[Partition, ...]:
 def time_limit(text: str) -> int | None:
     """Seconds in Slurm's "1-02:03:04", "30:00", "infinite"; None for none and for what is no time."""
     try:
-        return sbatch_values.time_limit(text)
+        return sbatch_options.time_limit(text)
     except ValueError:
         return None
 
