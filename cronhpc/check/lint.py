@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.check import lint_directives, lint_shell
 from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.core.model import Problem
-from cronhpc.cron import fixes
+from cronhpc.cron import grammar
 from cronhpc.cron.values import nearest, replace
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
@@ -307,7 +307,7 @@ def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable
         if own:
             yield Problem("E101", f'"#CRON {text}": {error.what}', error.fix, line=line, key="schedule")
         return
-    for what, fix in fixes.steps_beyond(text):
+    for what, fix in grammar.steps_beyond(text):
         yield Problem("W104", f'"{text}": {what}', fix, line=line, key="schedule")
 
 

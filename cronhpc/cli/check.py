@@ -22,7 +22,7 @@ from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import UsageError, is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
-from cronhpc.cron import fixes
+from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
 from cronhpc.script import sbatch_options
@@ -481,7 +481,7 @@ class _Look:
                     key = f"{where}.{name}"
                     yield Problem("E207", f'{key}: "{value}": {fault[0]}', fault[1], "cronhpc.yaml", line, key)
         for row in rows:
-            for what, fix in fixes.steps_beyond(row.schedule):
+            for what, fix in grammar.steps_beyond(row.schedule):
                 yield Problem("W104", f'"{row.schedule}": {what}', fix, "cronhpc.yaml", row.line)
         asked = [self.entries[name].source for name in self.names if name in self.entries]
         for name, schedule in self.settings.folders:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.cron.fields import ALIASES, UNITS, WEEKDAYS, ranges
-from cronhpc.cron.fixes import BY_SCRIPT, FIVE
-from cronhpc.cron.grammar import ScheduleError, strict_fields
+from cronhpc.cron.grammar import ALIASES, BY_SCRIPT, FIVE, UNITS, WEEKDAYS, ScheduleError, ranges, strict_fields
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.zones import is_zone
 

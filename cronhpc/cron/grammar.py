@@ -7,11 +7,369 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from cronhpc.cron import fixes
-from cronhpc.cron.fields import LAST_HASHED_DAY, UNITS, WEEKDAYS, Field, Fields, Unit, field_of
-from cronhpc.cron.values import CronhpcError
+from cronhpc.cron.values import CronhpcError, dataclass, field, nearest
+
+# --- the fields -------------------------------------------------------------------------------------------------------
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FEBRUARY, _SHORT_MONTHS = 2, {4, 6, 9, 11}
+LAST_HASHED_DAY = 28  # of an H: every month has it
+_RUN = 3  # from so many values on a range is shorter than a list
+
+
+class Unit(NamedTuple):
+    """One of cron's five fields: its name in messages, its bounds, and the names that stand for numbers."""
+
+    name: str
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+
+    @property
+    def top(self) -> int:
+        """The highest value that is not another name of the lowest: 7 is Sunday again."""
+        return 6 if self.names == WEEKDAYS else self.high
+
+    def stepped(self, step: int) -> set[int]:
+        """What `*/step` means here."""
+        return self.folded(set(range(self.low, self.high + 1, step)))
+
+    def folded(self, values: set[int]) -> set[int]:
+        """`values` with one number for Sunday."""
+        return {value % 7 for value in values} if self.names == WEEKDAYS else values
+
+
+UNITS = (
+    Unit("minute", 0, 59),
+    Unit("hour", 0, 23),
+    Unit("day of month", 1, 31),
+    Unit("month", 1, 12, MONTHS),
+    Unit("day of week", 0, 7, WEEKDAYS),
+)
+
+
+ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What one field allows.
+
+    `text` is canonical; `star` says whether it begins with `*`, which is all that cron's own rules look at;
+    `values` are ascending, Sunday is 0.
+    """
+
+    text: str
+    star: bool = field(compare=False)
+    values: tuple[int, ...] = field(compare=False)
+
+
+class Fields(NamedTuple):
+    """The five fields of a schedule."""
+
+    minute: Field
+    hour: Field
+    day: Field
+    month: Field
+    weekday: Field
+
+    @property
+    def text(self) -> str:
+        """The canonical text: parsing it again gives the same fields."""
+        return " ".join(one.text for one in self)
+
+    @property
+    def wildcard(self) -> bool:
+        """Whether the schedule follows real time through a clock change (cron.8)."""
+        return self.minute.star or self.hour.star
+
+    @property
+    def either_day(self) -> bool:
+        """Whether a day matches by its date *or* its weekday (crontab.5): neither field begins with `*`."""
+        return not (self.day.star or self.weekday.star)
+
+    @property
+    def every_day(self) -> bool:
+        """Whether no date and no weekday is left out, however that was written."""
+        by_date, by_weekday = len(self.day.values) == UNITS[2].high, len(self.weekday.values) == len(WEEKDAYS)
+        return (by_date or by_weekday) if self.either_day else (by_date and by_weekday)
+
+    @property
+    def can_fire(self) -> bool:
+        """Whether some day matches: in the end each date falls on each weekday, 29 February too."""
+        return self.either_day or any(self.day.values[0] <= longest(month) for month in self.month.values)
+
+
+def longest(month: int) -> int:
+    """The most days that a month (1-12) has."""
+    return 29 if month == _FEBRUARY else 30 if month in _SHORT_MONTHS else 31
+
+
+def field_of(unit: Unit, values: set[int], star_step: int | None) -> Field:
+    """The field that allows `values`; `star_step` is the step of the `*` that it begins with, if it does."""
+    values = unit.folded(values)
+    ascending = tuple(sorted(values))
+    if star_step is None:
+        return Field(ranges(ascending), star=False, values=ascending)
+    step = min(star_step, unit.high - unit.low + 1)
+    rest = ranges(tuple(sorted(values - unit.stepped(step))))
+    text = "*" if len(values) == unit.top - unit.low + 1 else f"*/{step},{rest}" if rest else f"*/{step}"
+    return Field(text, star=True, values=ascending)
+
+
+def ranges(values: tuple[int, ...]) -> str:
+    """Ascending `values` in cron's shortest words: `1-5,10-30/10,45`."""
+    parts, start = [], 0
+    while start < len(values):
+        end = _end_of_run(values, start)
+        if end - start + 1 >= _RUN:
+            step = values[start + 1] - values[start]
+            parts.append(f"{values[start]}-{values[end]}" + (f"/{step}" if step > 1 else ""))
+            start = end + 1
+        else:
+            parts.append(str(values[start]))
+            start += 1
+    return ",".join(parts)
+
+
+def _end_of_run(values: tuple[int, ...], start: int) -> int:
+    """The last index of the evenly spaced values that begin at `start`."""
+    end = start + 1
+    while end < len(values) and values[end] - values[end - 1] == values[start + 1] - values[start]:
+        end += 1
+    return end - 1
+
+
+# --- what is wrong with a piece of a schedule, and what to write instead ----------------------------------------------
+
+_SHOWN = 60
+FIVE = "Five fields are needed: minute, hour, day of month, month, day of week"
+
+
+def shown(text: str) -> str:
+    """`text` fit for a message: short, and without characters that a terminal would act upon."""
+    short = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in short)
+
+
+def bounds(unit: Unit) -> str:
+    """`0-59`, or `1-12 or jan-dec`."""
+    names = f" or {unit.names[0]}-{unit.names[-1]}" if unit.names else ""
+    return f"{unit.low}-{unit.high}{names}"
+
+
+# --- elements of a field ------------------------------------------------------------------------------------
+
+
+def element(unit: Unit, text: str) -> tuple[str, str]:
+    """An element that is not of the grammar at all."""
+    if not text:
+        return "there is nothing beside a comma.", "Remove the comma, or write a number there."
+    if unit is UNITS[4] and re.fullmatch(r"\w*L", text, re.IGNORECASE):
+        return "cron has no L (last weekday of a month).", BY_SCRIPT
+    for fits, what, fix in _HABITS:
+        match = re.fullmatch(fits, text)
+        if match:
+            return what, match.expand(fix)
+    return "is no number, range, list or step.", f"Write {bounds(unit)}, a range a-b, */n, or * for every {unit.name}."
+
+
+BY_SCRIPT = "Write every day that it may be, and let the script look at the date."
+
+# What people bring along from other schedulers.
+_HABITS = (
+    (r"\?", "cron has no ?.", r"Write *."),
+    (r"L-.*", "cron has no L- (days before the end of the month).", BY_SCRIPT),
+    (r"(\d*)L.*|LW", "cron has no L (last day).", "Write 28-31, and let the script look whether tomorrow is the 1st."),
+    (r"\d+W", "cron has no W (nearest weekday).", BY_SCRIPT),
+    (r"(\w+)#\d", "cron has no # (n-th weekday).", r"Write \1, and let the script look at the date."),
+    (r"(\d+)~(\d+)", "cron's random ~ changes with every load.", r"Write H(\1-\2): chosen once, by the entry's name."),
+    (r"\d*~\d*", "cron's random ~ changes with every load.", "Write H: chosen once, by the entry's name."),
+    (r"[hH].*", "is no hash.", "Write H, H/15 or H(0-7)."),
+    (r"\*(\d+)", "a step needs a /.", r"Write */\1."),
+    (r"(\*|\d+-\d+)/(\d+)/.*", "there is more than one step.", r"Write \1/\2."),
+    (r"(.*)/", "the step is missing after the /.", r"Write \1, or \1/2 for every second one."),
+    (r"(.*)/-(\d+)", "a step cannot be negative.", r"Write \1/\2."),
+    (r"(.*)/(\d*[A-Za-z]+\d*)", "a step is a number, not a name.", r"Write \1/2 for every second one."),
+    (r"(\d+)\.\d+", "fractions are not cron.", r"Write \1."),
+    (r"-\d+", "negative numbers are not cron.", "Write * for every value, or a number."),
+)
+
+
+def out_of_range(unit: Unit) -> tuple[str, str]:
+    """A number that the field does not have."""
+    return "out of range.", f"Write {bounds(unit)}."
+
+
+def step(unit: Unit) -> tuple[str, str]:
+    """A step of 0, or one of a hundred digits."""
+    return "is no usable step.", f"Write a step of 1 to {unit.high}, or * alone for every {unit.name}."
+
+
+def hash_bounds(lowest: int, highest: int) -> tuple[str, str]:
+    """An `H(a-b)` that leaves the field, or runs backwards."""
+    return f"H has to stay within {lowest}-{highest}, forwards.", f"Write H({lowest}-{highest}), or H alone."
+
+
+def start_with_step(unit: Unit, start: int, by: int) -> tuple[str, str]:
+    """`5/15`, which other schedulers take."""
+    what = f"cron has no {start}/{by}."
+    if start == unit.low or not unit.low <= start < unit.top:
+        return what, f"Write */{by}."
+    return what, f"Write {start}-{unit.top}/{by} or */{by}."
+
+
+def backwards(unit: Unit, low: int, high: int, by: int, *, named: bool) -> tuple[str, str]:
+    """`22-4`: cron takes it, and never runs it."""
+    what = "a range that runs backwards never fires."
+    if low > unit.high or high < unit.low:
+        return out_of_range(unit)
+    if low > unit.top:  # 7-2: Sunday by its other number
+        return what, f"Write {_span(unit, range(unit.low, high + 1, by), named=named)}."
+    first = range(low, unit.top + 1, by)
+    after = first[-1] + by - (unit.top - unit.low + 1)
+    parts = [_span(unit, first, named=named), _span(unit, range(after, high + 1, by), named=named)]
+    return what, f"Write {','.join(part for part in parts if part)}."
+
+
+def _span(unit: Unit, values: range, *, named: bool) -> str:
+    words = [unit.names[value - unit.low] if named else str(value) for value in values]
+    if len(words) <= 1:
+        return "".join(words)
+    return f"{words[0]}-{words[-1]}" + (f"/{values.step}" if values.step > 1 else "")
+
+
+def name(unit: Unit, word: str) -> tuple[str, str]:
+    """A word that is no name of this field."""
+    if not word.isalpha() or word[0] in "LWhH" or (unit is UNITS[4] and word[-1] == "L"):
+        return element(unit, word)
+    near = word.lower()[:3] if word.lower()[:3] in unit.names else None
+    if near is None:
+        near = nearest(word.lower()[:9], unit.names)
+    if near:
+        return "names have three letters." if len(word) > len(near) else "is no name.", f"Write {near}."
+    other = next((u for u in UNITS if word.lower()[:3] in u.names), None)
+    if other:
+        return (
+            f"{word.lower()[:3]} is a {other.name}.",
+            f"Write {bounds(unit)} here, {word.lower()[:3]} as the {other.name}.",
+        )
+    return "is no number.", f"Write {bounds(unit)}, or * for every {unit.name}."
+
+
+_STEPPED = re.compile(r"(?P<start>\*|H(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)-(?P<high>\w+))/(?P<by>\d{1,9})")
+_OF = {"minute": " of the hour", "hour": " of the day", "day of month": " of the month"}
+
+
+def _step_beyond(unit: Unit, element: str) -> tuple[str, str] | None:
+    """`*/90`, `8-18/12`: cron takes it, and it never takes a step. What fires, and what may have been meant."""
+    match = _STEPPED.fullmatch(element)
+    if match is None:
+        return None
+    start, by = match["start"], int(match["by"])
+    low = _number(unit, match["low"] or match["from"] or str(unit.low))
+    high = _number(unit, match["high"] or match["to"] or str(unit.top))
+    if not low < high < low + by or by == 1:
+        return None
+    first = f"the first {unit.name}" if unit.name not in _OF else f"{unit.name.removesuffix(' of month')} {low}"
+    once, alone = (f"one {unit.name}", start) if start[0] == "H" else (first, str(low))
+    what = f"a step of {by} leads out of {'the field' if start in '*H' else start}, so it fires at {once}"
+    what += f"{_OF.get(unit.name, '')} only."
+    span = {"minute": "m", "hour": "h", "day of month": "d"}.get(unit.name)
+    if by <= unit.top - unit.low:
+        return what, f"Write a step of at most {high - low}; if that is meant, write {alone}."
+    if not span:
+        return what, f"If that is meant, write {alone}."
+    return what, f"For every {by} {unit.name.removesuffix(' of month')}s write @every {by}{span}; else write {alone}."
+
+
+def _number(unit: Unit, word: str) -> int:
+    return unit.names.index(word.lower()) + unit.low if word.lower() in unit.names else int(word)
+
+
+def steps_beyond(text: str) -> list[tuple[str, str]]:
+    """What is wrong with steps longer than what they step through, in a schedule of five fields that can be read."""
+    words = text.split()
+    pairs = zip(UNITS, words, strict=True) if len(words) == len(UNITS) else ()
+    elements = [(unit, element) for unit, word in pairs for element in word.split(",") if "/" in element]
+    return [found for unit, element in elements if (found := _step_beyond(unit, element))]
+
+
+# --- the whole schedule -------------------------------------------------------------------------------------
+
+
+def never_fires(fields: Fields) -> tuple[str, str]:
+    """30 February."""
+    return (
+        f"day of month {fields.day.text} is in no month of {fields.month.text}: it never fires.",
+        "Write a day that the month has; every month has 1-28.",
+    )
+
+
+def five_of(words: list[str]) -> list[str]:
+    """The five-field texts that somebody who wrote `words` may have meant, the likeliest first."""
+    missing = len(UNITS) - len(words)
+    if not words or not -2 <= missing < len(UNITS):  # noqa: PLR2004  # seconds and a year, no more
+        return []
+    if missing > 0:
+        return [" ".join(words + ["*"] * missing)]
+    stars = ["*" if word == "?" else word for word in words]
+    if missing == -2:  # noqa: PLR2004
+        return [" ".join(stars[1:6])]
+    if all(word[0].isalpha() for word in words[4:]):
+        return [" ".join([*words[:4], ",".join(words[4:])])]
+    # With a year the ? stands third or fifth, with seconds fourth or sixth.
+    year = re.fullmatch(r"\d{4}.*", words[5]) or "?" in (words[2], words[4])
+    both = [" ".join(stars[1:]), " ".join(stars[:5])]
+    return both[::-1] if year else both
+
+
+def odd_blank(character: str) -> tuple[str, str]:
+    """A line break, a no-break space: cron's blanks are the space and the tab."""
+    return f'"{shown(character)}" is no blank.', "Write it on one line, with plain spaces."
+
+
+def wrong_count(words: list[str], usable: list[str]) -> tuple[str, str]:
+    """Four fields, or six."""
+    count = {0: "no field", 1: "1 field"}.get(len(words), f"{len(words)} fields")
+    if len(words) > len(UNITS):
+        what = f"{count}: seconds and years are not cron."
+        return what, f"{FIVE}; write {usable[0]}." if usable else f"{FIVE}; lists have commas and no blanks."
+    what = "it is empty." if not words else f"{count} only."
+    return what, f"{FIVE}; write {usable[0]}." if usable else f"{FIVE}, or a name like @daily."
+
+
+_ELSEWHERE = {  # what looks like a name of cron's may be another time
+    "@noon": "0 12 * * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@minutely": "* * * * *",
+    "@bimonthly": "0 0 1 */2 *",
+    **dict.fromkeys(("@biweekly", "@fortnightly", "@fortnight"), "@every 14d"),
+    **dict.fromkeys(("@semiannually", "@biannually", "@semiannual", "@halfyearly"), "0 0 1 */6 *"),
+    **dict.fromkeys(("@weekday", "@workday"), "0 0 * * mon-fri"),
+    "@weekend": "0 0 * * sat,sun",
+}
+
+
+def unknown_alias(text: str) -> tuple[str, str]:
+    """`@DAILY`, `@noon`."""
+    word = text.split(maxsplit=1)[0].lower()[:20]
+    if word == "@reboot":
+        return "@reboot has no meaning on a cluster, which does not boot for you.", "Write @daily, or a time."
+    near = _ELSEWHERE.get(word.removesuffix("s")) or nearest(word, ALIASES)
+    return "is no schedule.", f"Write {near}." if near else f"Write one of {', '.join(ALIASES)}, @every 90m."
+
 
 MAX_LENGTH = 1_000  # a list of every value of every field is shorter
 _MAX_DIGITS = 9
@@ -32,7 +390,7 @@ class ScheduleError(CronhpcError):
     """
 
     def __init__(self, text: str, position: int, what: str, fix: str) -> None:
-        super().__init__(f'"{fixes.shown(text)}": {what} {fix}')
+        super().__init__(f'"{shown(text)}": {what} {fix}')
         self.text = text
         self.position = position
         self.what = what
@@ -45,27 +403,27 @@ def strict_fields(text: str, hash_key: str = "") -> Fields:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
     odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))
     if odd:
-        raise ScheduleError(text, odd.start(), *fixes.odd_blank(odd.group()))
+        raise ScheduleError(text, odd.start(), *odd_blank(odd.group()))
     words = [(match.start(), match.group()) for match in re.finditer(r"\S+", text)]
     if len(words) != len(UNITS):
         raise _wrong_count(text, words)
     fields = Fields(*(_Reader(text, unit, hash_key).read(*word) for unit, word in zip(UNITS, words, strict=True)))
     if not fields.can_fire:
-        raise ScheduleError(text, words[2][0], *fixes.never_fires(fields))
+        raise ScheduleError(text, words[2][0], *never_fires(fields))
     return fields
 
 
 def _wrong_count(text: str, places: list[tuple[int, str]]) -> ScheduleError:
     """The error for other than five fields; its fix is tried before it is offered."""
     words, usable = [word for _, word in places], []
-    for candidate in fixes.five_of(words):
+    for candidate in five_of(words):
         try:
             strict_fields(candidate)
         except ScheduleError:
             continue
         usable.append(candidate)
     position = places[len(UNITS)][0] if len(places) > len(UNITS) else len(text)
-    return ScheduleError(text, position, *fixes.wrong_count(words, usable))
+    return ScheduleError(text, position, *wrong_count(words, usable))
 
 
 class _Reader:
@@ -93,7 +451,7 @@ class _Reader:
         """The values of one element of a list, and its step."""
         match = _ELEMENT.fullmatch(element)
         if not match or element.startswith("L-"):
-            self._refuse(at, element, fixes.element(self.unit, element))
+            self._refuse(at, element, element(self.unit, element))
         step = self._step(at, element, match["step"])
         if match["star"]:
             return range(self.unit.low, self.unit.high + 1, step), step
@@ -106,18 +464,18 @@ class _Reader:
         low = self._number(at, element, match["low"])
         if match["high"] is None:
             if match["step"]:
-                self._refuse(at, element, fixes.start_with_step(self.unit, low, step))
+                self._refuse(at, element, start_with_step(self.unit, low, step))
             values = range(low, low + 1)
         else:
             high = self._number(at, element, match["high"])
             if self.unit.names == WEEKDAYS and low > high == 0 and not match["step"]:
                 high = 7  # sat-sun: cronie reads it so, but only where no step follows
             if low > high:
-                self._refuse(at, element, fixes.backwards(self.unit, low, high, step, named=match["low"].isalpha()))
+                self._refuse(at, element, backwards(self.unit, low, high, step, named=match["low"].isalpha()))
             values = range(low, high + 1, step)
         # As cronie, which looks at the values and not at the bounds: 0-60/7 ends at 56.
         if values[0] < self.unit.low or values[-1] > self.unit.high:
-            self._refuse(at, element, fixes.out_of_range(self.unit))
+            self._refuse(at, element, out_of_range(self.unit))
         return values
 
     def _hashed(self, at: int, element: str, match: re.Match[str], step: int) -> range:
@@ -128,7 +486,7 @@ class _Reader:
             low = self._number(at, element, match["hash_low"])
             high = self._number(at, element, match["hash_high"])
             if not lowest <= low <= high <= highest:
-                self._refuse(at, element, fixes.hash_bounds(lowest, highest))
+                self._refuse(at, element, hash_bounds(lowest, highest))
         seed = f"{self.hash_key}\0{self.unit.name}".encode("utf-8", "surrogatepass")
         number = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest(), "big")
         size = high - low + 1
@@ -140,18 +498,18 @@ class _Reader:
         if digits is None:
             return 1
         if len(digits) > _MAX_DIGITS or int(digits) == 0:
-            self._refuse(at, element, fixes.step(self.unit))
+            self._refuse(at, element, step(self.unit))
         return int(digits)
 
     def _number(self, at: int, element: str, word: str) -> int:
         if word.isdigit():
             if len(word) > _MAX_DIGITS:
-                self._refuse(at, element, fixes.out_of_range(self.unit))
+                self._refuse(at, element, out_of_range(self.unit))
             return int(word)
         if word.lower() not in self.unit.names:
-            self._refuse(at, element, fixes.name(self.unit, word))
+            self._refuse(at, element, name(self.unit, word))
         return self.unit.names.index(word.lower()) + self.unit.low
 
     def _refuse(self, at: int, element: str, what_and_fix: tuple[str, str]) -> NoReturn:
         what, fix = what_and_fix
-        raise ScheduleError(self.text, at, f'{self.unit.name} "{fixes.shown(element)}": {what}', fix)
+        raise ScheduleError(self.text, at, f'{self.unit.name} "{shown(element)}": {what}', fix)

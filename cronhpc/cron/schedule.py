@@ -15,9 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from cronhpc.cron import fixes, zones
-from cronhpc.cron.fields import ALIASES, UNITS, Field, Fields, Unit
-from cronhpc.cron.grammar import ScheduleError, strict_fields
+from cronhpc.cron import grammar, zones
+from cronhpc.cron.grammar import ALIASES, UNITS, Field, Fields, ScheduleError, Unit, strict_fields
 from cronhpc.cron.values import count, dataclass, field
 
 if TYPE_CHECKING:
@@ -97,7 +96,9 @@ def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
         from cronhpc.cron.foreign import recognised
 
         found = recognised(plain)
-        raise ScheduleError(text, text.index("@"), *((found.what, found.fix) if found else fixes.unknown_alias(plain)))
+        raise ScheduleError(
+            text, text.index("@"), *((found.what, found.fix) if found else grammar.unknown_alias(plain))
+        )
     else:
         fields = parse_fields(text, hash_key)
     return Schedule(text, fields.text, zone, fields, 0)
@@ -135,7 +136,7 @@ def _every(text: str, plain: str) -> tuple[int, str]:
         raise ScheduleError(text, position, error.what, error.fix) from error
     if not _SHORTEST <= seconds <= _LONGEST:
         fix = f"Write {format_duration(_SHORTEST)} to {format_duration(_LONGEST)}."
-        raise ScheduleError(text, position, f'"{fixes.shown(duration)}" is no usable time between two runs.', fix)
+        raise ScheduleError(text, position, f'"{grammar.shown(duration)}" is no usable time between two runs.', fix)
     return seconds, format_duration(seconds)
 
 

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import command
-from cronhpc.cron.fields import ALIASES, LAST_HASHED_DAY, UNITS, Unit
-from cronhpc.cron.fixes import steps_beyond, unknown_alias
+from cronhpc.cron.grammar import ALIASES, LAST_HASHED_DAY, UNITS, Unit, steps_beyond, unknown_alias
 from cronhpc.cron.schedule import ScheduleError, parse_fields
 from cronhpc.cron.zones import fixed, is_zone
 from cronhpc.importer import table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cronhpc.batch.scrontab import own_lines
-from cronhpc.cron.fields import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
+from cronhpc.cron.grammar import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
 from cronhpc.cron.schedule import ScheduleError, parse_fields
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.importer import crontab, table

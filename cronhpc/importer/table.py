@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice
-from cronhpc.cron.fields import UNITS, WEEKDAYS
 from cronhpc.cron.foreign import recognised
+from cronhpc.cron.grammar import UNITS, WEEKDAYS
 from cronhpc.cron.values import dataclass
 from cronhpc.cron.zones import is_zone
 

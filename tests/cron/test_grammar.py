@@ -11,9 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cronhpc.core.model import CronhpcError
-from cronhpc.cron.fields import ALIASES, UNITS
 from cronhpc.cron.foreign import recognised
-from cronhpc.cron.grammar import MAX_LENGTH
+from cronhpc.cron.grammar import ALIASES, MAX_LENGTH, UNITS
 from cronhpc.cron.schedule import ScheduleError, parse
 
 UTC = ZoneInfo("UTC")
