@@ -1,4 +1,4 @@
-"""The strict cron grammar: five words of text to five fields, or an error that names the fix.
+"""Cron's five fields, and the strict grammar: five words of text to them, or an error that names the fix.
 
 What is taken is what cronie takes, less what cronie takes and then never runs; `H` is ours.
 """
@@ -172,7 +172,7 @@ def bounds(unit: Unit) -> str:
 # --- elements of a field ------------------------------------------------------------------------------------
 
 
-def element(unit: Unit, text: str) -> tuple[str, str]:
+def wrong_element(unit: Unit, text: str) -> tuple[str, str]:
     """An element that is not of the grammar at all."""
     if not text:
         return "there is nothing beside a comma.", "Remove the comma, or write a number there."
@@ -212,12 +212,12 @@ def out_of_range(unit: Unit) -> tuple[str, str]:
     return "out of range.", f"Write {bounds(unit)}."
 
 
-def step(unit: Unit) -> tuple[str, str]:
+def wrong_step(unit: Unit) -> tuple[str, str]:
     """A step of 0, or one of a hundred digits."""
     return "is no usable step.", f"Write a step of 1 to {unit.high}, or * alone for every {unit.name}."
 
 
-def hash_bounds(lowest: int, highest: int) -> tuple[str, str]:
+def wrong_hash_bounds(lowest: int, highest: int) -> tuple[str, str]:
     """An `H(a-b)` that leaves the field, or runs backwards."""
     return f"H has to stay within {lowest}-{highest}, forwards.", f"Write H({lowest}-{highest}), or H alone."
 
@@ -250,10 +250,10 @@ def _span(unit: Unit, values: range, *, named: bool) -> str:
     return f"{words[0]}-{words[-1]}" + (f"/{values.step}" if values.step > 1 else "")
 
 
-def name(unit: Unit, word: str) -> tuple[str, str]:
+def wrong_name(unit: Unit, word: str) -> tuple[str, str]:
     """A word that is no name of this field."""
     if not word.isalpha() or word[0] in "LWhH" or (unit is UNITS[4] and word[-1] == "L"):
-        return element(unit, word)
+        return wrong_element(unit, word)
     near = word.lower()[:3] if word.lower()[:3] in unit.names else None
     if near is None:
         near = nearest(word.lower()[:9], unit.names)
@@ -371,6 +371,8 @@ def unknown_alias(text: str) -> tuple[str, str]:
     return "is no schedule.", f"Write {near}." if near else f"Write one of {', '.join(ALIASES)}, @every 90m."
 
 
+# --- the grammar ------------------------------------------------------------------------------------------------------
+
 MAX_LENGTH = 1_000  # a list of every value of every field is shorter
 _MAX_DIGITS = 9
 
@@ -451,7 +453,7 @@ class _Reader:
         """The values of one element of a list, and its step."""
         match = _ELEMENT.fullmatch(element)
         if not match or element.startswith("L-"):
-            self._refuse(at, element, element(self.unit, element))
+            self._refuse(at, element, wrong_element(self.unit, element))
         step = self._step(at, element, match["step"])
         if match["star"]:
             return range(self.unit.low, self.unit.high + 1, step), step
@@ -486,7 +488,7 @@ class _Reader:
             low = self._number(at, element, match["hash_low"])
             high = self._number(at, element, match["hash_high"])
             if not lowest <= low <= high <= highest:
-                self._refuse(at, element, hash_bounds(lowest, highest))
+                self._refuse(at, element, wrong_hash_bounds(lowest, highest))
         seed = f"{self.hash_key}\0{self.unit.name}".encode("utf-8", "surrogatepass")
         number = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest(), "big")
         size = high - low + 1
@@ -498,7 +500,7 @@ class _Reader:
         if digits is None:
             return 1
         if len(digits) > _MAX_DIGITS or int(digits) == 0:
-            self._refuse(at, element, step(self.unit))
+            self._refuse(at, element, wrong_step(self.unit))
         return int(digits)
 
     def _number(self, at: int, element: str, word: str) -> int:
@@ -507,7 +509,7 @@ class _Reader:
                 self._refuse(at, element, out_of_range(self.unit))
             return int(word)
         if word.lower() not in self.unit.names:
-            self._refuse(at, element, name(self.unit, word))
+            self._refuse(at, element, wrong_name(self.unit, word))
         return self.unit.names.index(word.lower()) + self.unit.low
 
     def _refuse(self, at: int, element: str, what_and_fix: tuple[str, str]) -> NoReturn:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from cronhpc.cron import values
-from cronhpc.cron.values import dataclass, nearest
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import SLURM
 
 
@@ -490,5 +490,5 @@ def nearest_mail_type(word: str) -> str:
     """The mail type most like a misspelt `word`, in capitals."""
     if word.lower() in {"done", "complete", "completed", "finished", "success"}:
         return "END"
-    near = nearest(word.lower(), sorted(MAIL_TYPES))
+    near = values.nearest(word.lower(), sorted(MAIL_TYPES))
     return near.upper() if near else "END or FAIL"
