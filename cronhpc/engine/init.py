@@ -1,4 +1,4 @@
-"""`init`: a folder becomes a cron directory; what is in it stays as it is."""
+"""`init`: a folder becomes a cron directory; what is in it stays as it is. And schedulers made by hand."""
 
 from __future__ import annotations
 

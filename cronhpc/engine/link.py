@@ -1,4 +1,4 @@
-"""The link: its text, made from the settings, and what of the caller's environment it takes along."""
+"""The link: its text, made from the settings, what of the caller's environment it takes along, and a line of scrontab instead."""
 
 from __future__ import annotations
 

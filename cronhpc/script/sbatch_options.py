@@ -1,4 +1,4 @@
-"""What sbatch takes: every long option, its short form, and whether a value follows.
+"""What sbatch takes: every long option, its short form, whether a value follows, and which are refused.
 
 Source: the option table that sbatch 22.05.8 hands to getopt_long, and sbatch(1) up to 26.05 for what came since.
 An option that only some versions know is no mistake here: the cluster has the last word.

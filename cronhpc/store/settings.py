@@ -1,4 +1,4 @@
-"""`cronhpc.yaml` to Settings: every key typed, every complaint with file, line, key and the fix."""
+"""`cronhpc.yaml` to Settings: every key typed, every complaint with file, line, key and the fix; and its text."""
 
 from __future__ import annotations
 
