@@ -126,9 +126,7 @@ OF_SCRIPTS = {
 RETIRED = frozenset({"W001", "W002", "W003", "W103", "W213", "W214"})
 
 
-__all__ = ["CODES", "NO_FACTS", "Facts", "lint_script"]
-
-CODES = OF_SCRIPTS
+# --- one script -------------------------------------------------------------------------------------------------------
 
 _IGNORE = re.compile(r"#\s*cronhpc\s*:\s*ignore\b(?:\s*=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*))?", re.IGNORECASE)
 
@@ -343,7 +341,7 @@ def _unknown_ignores(data: bytes) -> Iterable[Problem]:
             if not code:
                 what = "an ignore comment that names no code: it silences nothing."
                 yield Problem("W004", what, "Write it like: # cronhpc: ignore=W303", line=line, key="ignore")
-            elif code not in CODES and code not in RETIRED:
+            elif code not in OF_SCRIPTS and code not in RETIRED:
                 yield Problem(
                     "W004",
                     f"ignore={code}: there is no such code.",

@@ -16,8 +16,8 @@ from cronhpc.batch import connect, dialect_of, examinable, examined
 from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run_many, which
 from cronhpc.batch.process import run as run_program
-from cronhpc.check.lint import Facts, lint_script, unreadable
-from cronhpc.check.lint_directives import Unreadable
+from cronhpc.check.lint import lint_script, unreadable
+from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import UsageError, is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited

@@ -1,4 +1,4 @@
-"""The link: its text, made from the settings, what of the caller's environment it takes along, and a line of scrontab instead."""
+"""The link: its text, and what of the caller's environment it takes along; or a line of scrontab in its place."""
 
 from __future__ import annotations
 
