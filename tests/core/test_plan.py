@@ -402,7 +402,7 @@ def test_live_jobs_that_a_switch_could_reach_pull_the_wake_up() -> None:
 @pytest.mark.parametrize(("expires", "wake"), [("15:20", "15:20"), ("14:30", "16:00")])
 def test_a_switch_pulls_the_wake_up_to_where_it_expires_once(expires: str, wake: str) -> None:
     idle = entry(schedule="30 22 * * *")
-    w = one("15:00:04", idle, state("14:00"), chain=chain("9"), switches=(switch("other", expires=at(expires)),))
+    w = one("15:00:04", idle, state("14:00"), link="9", chain=chain(), switches=(switch("other", expires=at(expires)),))
     assert plan(w).wake == at(wake)
 
 
@@ -623,7 +623,7 @@ def test_a_run_that_has_failed_is_tried_again_before_its_deadline(delay: int, wa
     failed = job(7, "FAILED", of=key("e", "15:00"), ended=at("15:09:50"), exit_code=1)
     e = entry(retries=2, retry_delay=delay, deadline=7200)
     runs = (claim("e", "15:00", ClaimState.RELEASED, "7"),)
-    w = one("15:10", e, state("15:00"), claims=runs, jobs=(failed,), chain=chain("9"))
+    w = one("15:10", e, state("15:00"), claims=runs, jobs=(failed,), link="9", chain=chain())
     assert planned(w)[0] == "finish failed retry"
     assert plan(w).wake == at(wake)
 
