@@ -451,7 +451,7 @@ def test_a_spare_that_a_limit_has_forbidden_is_tried_again_by_start(root: Path, 
     memory = load(site.paths.entries)
     memory.scheduler.no_spare, memory.scheduler.no_spare_at = "QOSMaxSubmitJobPerUserLimit", NOW - 300
     save(site.paths.entries, memory)
-    assert (read_world(site, NOW).world.chain.no_spare == "") == tried
+    assert (read_world(site, NOW).world.kept.no_spare == "") == tried
 
 
 @pytest.mark.parametrize(
