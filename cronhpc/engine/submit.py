@@ -33,7 +33,7 @@ from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.script.advice import word
-from cronhpc.store import history
+from cronhpc.store import history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import iso
@@ -81,7 +81,15 @@ class Progress:
         """Why nothing more is submitted in this tick; "" as long as more may be. Asked where there is more."""
         if not self.at_submit_limit and elapsed() > self._began + _TIMEOUT:
             self.at_submit_limit = "this tick has no time left"
-        return self.unreachable or self.at_submit_limit
+        return self.unreachable or self.at_submit_limit or self._stopped
+
+    @property
+    def _stopped(self) -> str:
+        """What `stop` since this tick looked means; what was submitted by then is released, as runs go on."""
+        with suppress(OSError):
+            if self.world.chain.wanted and scheduler.marks(self.site.paths).stopped:
+                return "the scheduler was stopped meanwhile"
+        return ""
 
     @property
     def has_time_for_one(self) -> bool:

@@ -234,3 +234,31 @@ def test_after_an_error_of_a_long_burst_no_more_is_submitted_and_each_slot_says_
     assert len({o.decision.entry.name for o in done if isinstance(o.decision, Submit)}) == len(done) == 72
     assert ending.asked < 3 + tries + parallel
     assert sum(f"not tried: {error.text}" in o.detail for o in done) == len(done) - ending.asked
+
+
+class StoppedMidway(Changing):
+    """A batch system whose user says `cronhpc stop` during each submission."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.batch)  # type: ignore[arg-type]  # as above
+        self.paths = site.paths
+
+    def submit(self, job: Submission) -> str:
+        scheduler.mark_stopped(self.paths, "alice")
+        return self.local.submit(job)
+
+
+def test_a_stop_in_mid_burst_ends_it_and_the_rest_is_due_after_the_next_start(site: Site) -> None:
+    """What was submitted by then runs, as all runs do after `stop`."""
+    (site.paths.root / "cronhpc.yaml").write_text(f"{SETTINGS}scheduler: {{parallel: 1}}\n")
+    again = open_site(str(site.paths.root), "local", {"HOME": str(site.paths.root.parent)})
+    scheduler.mark_started(again.paths, Started(via="resident"))
+    stopped = replace(again, batch=StoppedMidway(again))  # type: ignore[arg-type]  # as above
+    done = {o.decision.entry.name: o for o in ticked(stopped, NOW).outcomes if isinstance(o.decision, Submit)}
+    assert {name: (each.done, each.detail) for name, each in done.items()} == {
+        "e": (Done.OK, ""), "plain": (Done.PASSING, "not tried: the scheduler was stopped meanwhile")
+    }  # fmt: skip
+    assert [job.held for job in again.batch.queue().jobs] == [False]
+    scheduler.mark_started(again.paths, Started(via="resident"))
+    ticked(again, NOW + 60)
+    assert [job.held for job in again.batch.queue().jobs] == [False, False]
