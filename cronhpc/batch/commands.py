@@ -10,7 +10,7 @@ from time import monotonic
 
 from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
 from cronhpc.batch.process import SCRATCH, Finished, Missing, for_commands, run, scrub, which
-from cronhpc.core.model import FAILURES, JobEnd, Result, command
+from cronhpc.core.model import FAILURES, JobEnd, Result, command, task_list, task_ranges
 from cronhpc.cron.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -52,24 +52,9 @@ def told(program: str, ended: Finished) -> str:
     return words or f"{program} exited {ended.code} and said nothing"
 
 
-def task_list(tasks: Iterable[int]) -> str:
-    """Task numbers as cronhpc, and Slurm, writes them: "3", "[0-2,5]"."""
-    spans: list[list[int]] = []
-    for task in sorted(tasks):
-        if spans and task == spans[-1][1] + 1:
-            spans[-1][1] = task
-        else:
-            spans.append([task, task])
-    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-    return text if text.isdecimal() else f"[{text}]"
-
-
 def task_numbers(tasks: str) -> frozenset[int]:
     """The numbers of a list of tasks: "3", "[0-2,5%1]", "1-9:2"."""
-    spans = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", tasks.partition("%")[0])
-    return frozenset(
-        n for first, last, step in spans for n in range(int(first), int(last or first) + 1, int(step or 1))
-    )
+    return frozenset[int]().union(*task_ranges(tasks))
 
 
 def meant(job: Job, job_ids: Iterable[str]) -> str:

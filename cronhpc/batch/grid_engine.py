@@ -22,12 +22,11 @@ from cronhpc.batch.commands import (
     option_words,
     posix_moment,
     submission_error,
-    task_list,
     task_numbers,
 )
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import run_many, which
-from cronhpc.core.model import CronhpcError, Fault, Job, JobEnd, Queue, Result
+from cronhpc.core.model import CronhpcError, Fault, Job, JobEnd, Queue, Result, task_list
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import GRID_ENGINE

@@ -24,7 +24,6 @@ from cronhpc.batch.commands import (
     option_words,
     posix_moment,
     submission_error,
-    task_list,
     task_numbers,
     told,
     wrapped_text,
@@ -32,7 +31,7 @@ from cronhpc.batch.commands import (
 from cronhpc.batch.local import supervisor as files
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import run_many
-from cronhpc.core.model import TOKEN, Job, JobEnd, Queue, Result, log_name
+from cronhpc.core.model import TOKEN, Job, JobEnd, Queue, Result, log_name, task_list
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import PBS

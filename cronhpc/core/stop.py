@@ -8,7 +8,6 @@ nobody would see the switch go.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -29,6 +28,8 @@ from cronhpc.core.model import (
     command,
     cut_comment,
     entry_id,
+    task_list,
+    task_ranges,
 )
 from cronhpc.cron.values import dataclass, field, nearest, replace
 
@@ -135,7 +136,7 @@ class Index:
     def reached(self, switch: Switch) -> tuple[Job, ...]:
         """The jobs that `switch` covers now; of an array of which it names tasks just those."""
         number, of_array, tasks = switch.name.partition("_")
-        asked = _spans(tasks) if of_array else None
+        asked = task_ranges(tasks) if of_array else None
         found = [part for job in self.by_id.get(number, ()) if (part := _part(job, asked)) is not None]
         found += self.by_name.get(switch.name, ())
         if switch.name == ALL:
@@ -153,41 +154,17 @@ class Index:
         return tuple({job.shown: job for job in found}.values())
 
 
-def _part(job: Job, asked: list[tuple[int, int]] | None) -> Job | None:
+def _part(job: Job, asked: list[range] | None) -> Job | None:
     """The job itself, or those of its tasks that a switch names."""
     if asked is None:
         return job
-    common = [(max(a, c), min(b, d)) for a, b in asked for c, d in _spans(job.tasks) if max(a, c) <= min(b, d)]
-    return replace(job, tasks=_tasks(common)) if common else None
-
-
-def _tasks(spans: Iterable[tuple[int, int]]) -> str:
-    """As squeue prints them."""
-    joined: list[list[int]] = []
-    for low, high in sorted(spans):
-        if joined and low <= joined[-1][1] + 1:
-            joined[-1][1] = max(joined[-1][1], high)
-        else:
-            joined.append([low, high])
-    text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in joined)
-    return text if text.isdecimal() else f"[{text}]"
-
-
-def _spans(tasks: str) -> list[tuple[int, int]]:
-    """Array tasks ("3", "[5-9,12%2]" as squeue prints them) as first and last; none for what is no list of tasks."""
-    match = re.fullmatch(r"\[?([0-9,-]+)(?:%[0-9]+)?\]?", tasks, re.ASCII)
-    spans = []
-    for part in match[1].split(",") if match else ():
-        low, _, high = part.partition("-")
-        if not low or (part.count("-") and not high) or part.count("-") > 1:
-            return []
-        spans.append((int(low), int(high or low)))
-    return spans
+    common = [task for own in task_ranges(job.tasks) for task in own if any(task in each for each in asked)]
+    return replace(job, tasks=task_list(common)) if common else None
 
 
 def task_count(job: Job) -> int:
     """How many tasks of an array a row of the queue stands for; 1 for a job that is none."""
-    return sum(high - low + 1 for low, high in _spans(job.tasks)) or 1
+    return sum(map(len, task_ranges(job.tasks))) or 1
 
 
 def reachable(world: World) -> bool:
@@ -318,16 +295,11 @@ def _without(job: Job, parts: list[Job]) -> Job | None:
     """`job` less `parts` of it; None where nothing is left."""
     if any(part.shown == job.shown for part in parts):
         return None
-    asked = [span for part in parts for span in _spans(part.tasks)]
+    asked = [each for part in parts for each in task_ranges(part.tasks)]
     if not asked:
         return job
-    left = [
-        task
-        for low, high in _spans(job.tasks)
-        for task in range(low, high + 1)
-        if not any(a <= task <= b for a, b in asked)
-    ]
-    return replace(job, tasks=_tasks((task, task) for task in left)) if left else None
+    left = [task for own in task_ranges(job.tasks) for task in own if not any(task in each for each in asked)]
+    return replace(job, tasks=task_list(left)) if left else None
 
 
 # --- the tag of a pause -----------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.job_ends import (
     Row,
@@ -23,7 +22,7 @@ from cronhpc.batch.slurm.job_ends import (
     used_of,
 )
 from cronhpc.batch.slurm.rows import moment, queue_format, queue_rows
-from cronhpc.core.model import Job, JobEnd, Result
+from cronhpc.core.model import Job, JobEnd, Result, task_list
 
 DATA = Path(__file__).parents[1] / "data"
 MARK = "\x1e0123abcd\x1f"

@@ -150,6 +150,7 @@ REACHED: dict[str, tuple[World, list[str]]] = {
         on("58", jobs=(job(57, tasks="0", raw_id="58"), job(57, tasks="1", raw_id="59"), pending(57, "[2-9]"))),
         ["58: end 57_0"],
     ),
+    "every third task": (on("57_[2-9:3]", jobs=(pending(57, "[0-9]"),)), ["57_[2-9:3]: pending 57_[2,5,8]"]),
     "a task that is none": (on("57_", "57_x", "57_-1", "57_3-", "57_[0:2]", jobs=(job(57, tasks="0"),)), []),
     "a configured switch by job name pattern": (
         on("training17", jobs=(job(9, name="tr17-a"), job(10, name="tr18")), settings=ROW),

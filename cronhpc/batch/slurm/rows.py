@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import JobFiles, Unreachable
-from cronhpc.core.model import ENDS, Job, log_name
+from cronhpc.core.model import ENDS, Job, log_name, task_list
 from cronhpc.cron.values import replace
 
 TYPE_CHECKING = False

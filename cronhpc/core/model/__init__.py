@@ -47,6 +47,8 @@ from cronhpc.core.model.runs import (
     slot_of,
     slot_text,
     standing_for,
+    task_list,
+    task_ranges,
     token,
 )
 from cronhpc.core.model.world import (

@@ -254,6 +254,26 @@ _FEW = 2  # failures: fewer tell nothing
 _MOST_NODES = 10_000  # of one range
 
 
+def task_list(tasks: Iterable[int]) -> str:
+    """Task numbers as cronhpc, and Slurm, writes them: "3", "[0-2,5]"."""
+    spans: list[list[int]] = []
+    for task in sorted(tasks):
+        if spans and task == spans[-1][1] + 1:
+            spans[-1][1] = task
+        else:
+            spans.append([task, task])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return text if text.isdecimal() else f"[{text}]"
+
+
+def task_ranges(tasks: str) -> list[range]:
+    """Array tasks, as "3", "[5-9,12%2]" or "1-9:2"; none for what is no list of tasks."""
+    match = re.fullmatch(r"\[?([0-9,:-]+)(?:%[0-9]+)?\]?", tasks, re.ASCII)
+    parts = [re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part) for part in match[1].split(",")] if match else []
+    found = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in parts if part]
+    return [range(low, high + 1, step or 1) for low, high, step in found] if all(parts) else []
+
+
 def hosts(text: str) -> list[str]:
     """The nodes in a list as Slurm writes it: "cpu[08-10],gpu1" is cpu08, cpu09, cpu10 and gpu1.
 
