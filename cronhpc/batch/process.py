@@ -13,12 +13,13 @@ from cronhpc.cron.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from cronhpc.script.dialect import Dialect
 
     T = TypeVar("T")
+    U = TypeVar("U")
 
 
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -234,7 +235,6 @@ def attended(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
 
 def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | CronhpcError]:
     """Do the tasks, at most `parallel` at once; their results in order, a CronhpcError in the place of what failed."""
-    from concurrent.futures import ThreadPoolExecutor
 
     def result(task: Callable[[], T]) -> T | CronhpcError:
         try:
@@ -242,8 +242,18 @@ def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | Cronhp
         except CronhpcError as error:
             return error
 
-    with ThreadPoolExecutor(parallel) as pool:
-        return list(pool.map(result, tasks))
+    return list(side_by_side(result, tasks, parallel))
+
+
+def side_by_side(function: Callable[[U], T], values: Iterable[U], parallel: int) -> Iterator[T]:
+    """`map`, at most `parallel` at once; what has not begun is left where nobody asks on, or a signal ends this."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(parallel)
+    try:
+        yield from pool.map(function, values)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 # --- the environment --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
-from cronhpc.batch.process import elapsed
+from cronhpc.batch.process import elapsed, side_by_side
 from cronhpc.core.attempts import with_log
 from cronhpc.core.model import (
     ClaimState,
@@ -326,13 +326,7 @@ class Submitter:
                 for row in alike:
                     yield row, self._submit_held(row)
                 continue
-            from concurrent.futures import ThreadPoolExecutor
-
-            pool = ThreadPoolExecutor(at_once)
-            try:
-                yield from zip(alike, pool.map(self._submit_held, alike), strict=True)
-            finally:
-                pool.shutdown(cancel_futures=True)  # a signal may end this
+            yield from zip(alike, side_by_side(self._submit_held, alike, at_once), strict=True)
 
     def _submit_held(self, row: Submit) -> str | BatchError:
         """Submit held, and record the id at once."""
