@@ -69,11 +69,11 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
         done = run_pass(site, reading, planned)
-        cleaned = _tended(site, reading.world) if call.whole else None
+        cleaned = _cleaned(site, reading.world) if call.whole else None
     lease_holder = str(holder) if holder is not None else ""
-    shown = _shown(site, now) if call.whole else ()
-    tended = cleaned.problems if cleaned is not None else ()
-    problems = (*reading.problems, *done.recorded.problems, *tended, *shown, *_told(site, done.recorded, now))
+    of_page = _page_drawn(site, now) if call.whole else ()
+    of_logs = cleaned.problems if cleaned is not None else ()
+    problems = (*reading.problems, *done.recorded.problems, *of_logs, *of_page, *_alerted(site, done.recorded, now))
     unreachable = done.unreachable or reading.world.queue_error
     if not unreachable and planned.wake - now > UNFINISHED_WAKE:
         unreachable = done.at_submit_limit  # what it claimed is looked at again in time: that look moves the next link
@@ -100,29 +100,29 @@ def run_pass(
     return Pass(outcomes, recorded, actor.unreachable or actor.unanswered, actor.at_submit_limit)
 
 
-def _tended(site: Site, world: World) -> Cleaned | None:
+def _cleaned(site: Site, world: World) -> Cleaned | None:
     """Old logs go last: whatever is wrong with them, the work is done.
 
     After a pause of days the next tick cleans: this one's clock may have jumped, and then all logs would look old.
     """
     if not world.call.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
         return None
-    from cronhpc.logs.housekeeping import first_began, live_of, tend
+    from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
-    return tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)
+    return clean_when_due(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)
 
 
-def _shown(site: Site, now: int) -> tuple[Problem, ...]:
+def _page_drawn(site: Site, now: int) -> tuple[Problem, ...]:
     """The page, where one is wanted."""
     if not site.settings.page:
         return ()
-    from cronhpc.page.write import tend
+    from cronhpc.page.write import write_when_due
 
-    return tend(site, now)
+    return write_when_due(site, now)
 
 
-def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
+def _alerted(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     """Alerts go out last, without the lease: a mail server that hangs holds up nobody."""
     outbox = site.paths.state / "outbox.json"
     if not recorded.alerts and not recorded.pings and not os.path.exists(outbox):  # noqa: PTH110 - one stat

@@ -421,7 +421,9 @@ def states(rows: Sequence[Mapping[str, Any]]) -> dict[str, EntryState]:
             found[name] = replace(found.get(name, EntryState()), watermark=at(clock))
     found["sweep"] = replace(found["sweep"], watermark=at("12:30"))
     found["flaky"] = replace(found["flaky"], suspended=at("06:00", 26) + 144, watermark=at("06:00"))
-    found["heartbeat"] = replace(found["heartbeat"], held_up="over budget: MaxSubmitJobs", held_since=at("14:07:10"))
+    found["heartbeat"] = replace(
+        found["heartbeat"], blocked_reason="over budget: MaxSubmitJobs", blocked_since=at("14:07:10")
+    )
     return found
 
 

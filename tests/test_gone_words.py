@@ -11,6 +11,7 @@ PROJECT = Path(__file__).parents[1]
 TEXTS = [
     *sorted(PROJECT.glob("cronhpc/**/*.py")),
     *sorted(PROJECT.glob("docs/*.md")),
+    *sorted(PROJECT.glob("deploy/**/*.md")),
     *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "jobs/README.md")),
 ]
 GONE = {
@@ -31,6 +32,10 @@ GONE = {
     r"\b(a|the) stub\b|\bstubs\.": "wrapper",
     r"\bfitted\(|store/shapes|\bshapes\.": "decode",
     r"\b(report|chain)\.beside\b": "lease_holder",
+    r"\b[Tt]orn\b|_torn\b": "corrupt, cut off",
+    r"\b[Tt]end(s|ed)?\b|_tended\b": "clean_when_due, write_when_due",
+    r"\b[Ww]itness(es)?\b": "trace, log",
+    r"\bheld_(up|since)\b(?!\":)": "blocked_reason, blocked_since",
     r"\bTrains?\b|\b(a|the|each|every|one|of) trains?\b(?![-./])|\bread_trains\b": "series",
 }
 

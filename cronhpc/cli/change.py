@@ -148,12 +148,12 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _clean(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something could not be looked at or removed."""
-    from cronhpc.logs.housekeeping import tend
+    from cronhpc.logs.housekeeping import clean_when_due
     from cronhpc.views import reports as view
 
     site = own_site(console, "cleans its logs")
     live, began = _live(site)
-    cleaned = tend(
+    cleaned = clean_when_due(
         *(site.paths, site.settings, console.now, live, site.batch.live_files),
         first_began=began,
         most=sys.maxsize,

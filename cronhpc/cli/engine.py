@@ -140,11 +140,13 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
 
 def _cleaning(site: Site, world: World) -> ToRemove | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.logs.housekeeping import first_began, live_of, tend
+    from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
     from cronhpc.views.plan import ToRemove
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
-    cleaned = tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True)
+    cleaned = clean_when_due(
+        site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True
+    )
     if cleaned is None or not cleaned.removed:
         return None
     return ToRemove(cleaned.removed, cleaned.kept, cleaned.bytes, dict(cleaned.reasons))

@@ -182,7 +182,7 @@ def turn(world: World, row: Submit) -> tuple[int, int, str, Key]:
     An entry that has missed a slot keeps that slot's place until it has its turn, and nothing waits for longer than a
     day behind what comes due meanwhile.
     """
-    held = world.states.get(row.entry.name, NEW_STATE).held_since
+    held = world.states.get(row.entry.name, NEW_STATE).blocked_since
     slot, since = row.key.slot, held or max(row.key.slot, world.now)
     end = lapses(row.entry, slot)
     at = since + _DAY if end is None else min(end, since + min(end - slot, _DAY))
@@ -191,7 +191,7 @@ def turn(world: World, row: Submit) -> tuple[int, int, str, Key]:
 
 def cause(state: EntryState | None) -> str:
     """What held a slot up while it was due is why it was missed; a policy or deadline only says why it is over."""
-    return f"; at the last look: {state.held_up}" if state is not None and state.held_up else ""
+    return f"; at the last look: {state.blocked_reason}" if state is not None and state.blocked_reason else ""
 
 
 def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tuple[tuple[int, ...], Skip | None]:

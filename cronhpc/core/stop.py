@@ -473,7 +473,7 @@ class Strikes:
         self.said.setdefault(switch.path, []).extend(words)
 
     def _see_through(self, world: World, unfinished: Collection[str]) -> None:
-        """Whether what was struck is gone; forgotten when its run's end is recorded, too."""
+        """Whether what was stopped is gone; forgotten when its run's end is recorded, too."""
         if world.queue is None:
             return
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}

@@ -118,7 +118,7 @@ def start(
         site, kept = keep_options(site, environ)
         if via == "daemon":
             _must_fit(site)
-        dropped = _drop_torn(site)
+        dropped = _drop_edited(site)
         number = scheduler.marks(site.paths).next_start
         fingerprint, made = write_link(site, by_daemon=via == "daemon", generation=number)
         how = HowStarted(via, fingerprint, prequeue, now(), site.user, number, cluster, machine_zone())
@@ -255,7 +255,7 @@ def _must_own_its_links(site: Site) -> None:
         )
 
 
-def _drop_torn(site: Site) -> list[str]:
+def _drop_edited(site: Site) -> list[str]:
     """Where the link's text was cut off or edited, what waits may hold that; what to say of it. Raises OSError."""
     if not os.path.lexists(site.paths.script) or scheduler.is_whole(site.paths):
         return []

@@ -158,13 +158,13 @@ class _Keeper:
         state = self.states.get(name, NEW_STATE)
         if slot > state.watermark:
             following = state.next_slot if state.next_slot is not None and state.next_slot > slot else None
-            self.states[name] = replace(state, watermark=slot, next_slot=following, held_up="")
+            self.states[name] = replace(state, watermark=slot, next_slot=following, blocked_reason="")
 
     def _due_still(self, name: str, why: str) -> None:
         """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
         state = self.states.get(name, NEW_STATE)
-        since = state.held_since or self.world.now + (name in self.served)  # who had a turn goes behind who had none
-        self.states[name] = replace(state, next_slot=None, held_up=why, held_since=since)
+        since = state.blocked_since or self.world.now + (name in self.served)  # who had a turn goes behind who had none
+        self.states[name] = replace(state, next_slot=None, blocked_reason=why, blocked_since=since)
 
     # --- outcomes
 
@@ -235,7 +235,7 @@ class _Keeper:
             if not key.by_hand:
                 if key.slot <= self.world.now:  # one to come is its claim's own
                     self._used(name, key.slot)
-                self.states[name] = replace(self.states.get(name, NEW_STATE), held_since=0)
+                self.states[name] = replace(self.states.get(name, NEW_STATE), blocked_since=0)
                 self.served.add(name)
             self._count_submission(key, beyond=decision.beyond_schedule)
         elif not key.by_hand and key.slot <= self.world.now:

@@ -233,7 +233,7 @@ def directory_id(paths: Paths) -> str:
 
     for path in (paths.state / "id", paths.scheduler / "id"):  # kept twice: a lost one would orphan what is queued
         data = read_bytes(path)
-        if data and data.endswith(b"\n") and data.strip().isalnum():  # a torn one would be another directory's
+        if data and data.endswith(b"\n") and data.strip().isalnum():  # one cut off would be another directory's
             return data.strip().decode("ascii")
     raise StateError(f"{paths.state / 'id'} is missing. Make it with: " + command("init", directory=str(paths.root)))
 

@@ -318,7 +318,7 @@ class Submitter:
 
         Those that were held up go one by one: side by side, who is taken under a limit would be chance.
         """
-        waiting = {name for name, state in self.world.states.items() if state.held_since}
+        waiting = {name for name, state in self.world.states.items() if state.blocked_since}
         at_once = self.site.settings.parallel
         for held, some in groupby(rows, key=lambda row: row.entry.name in waiting):
             alike = list(some)

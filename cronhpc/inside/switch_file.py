@@ -89,7 +89,7 @@ def content(text: str, shown: bool, since: int) -> tuple[str, int | None, str]: 
     """
     reason: list[str] = []
     expires: int | None = None
-    odd = ""
+    invalid = ""
     for line in text.splitlines():
         match = re.fullmatch(_EXPIRES, line)
         if match is None:
@@ -98,9 +98,9 @@ def content(text: str, shown: bool, since: int) -> tuple[str, int | None, str]: 
         try:
             expires = expiry(match[1], since)
         except ValueError:
-            odd = (clean(match[1]) or "nothing") if shown else "…"
+            invalid = (clean(match[1]) or "nothing") if shown else "…"
     said = clean(" ".join(reason))
-    return said if shown or not said else _PRIVATE, expires, odd
+    return said if shown or not said else _PRIVATE, expires, invalid
 
 
 def expiry(text: str, since: int) -> int:

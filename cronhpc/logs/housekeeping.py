@@ -38,7 +38,7 @@ _LATE = 7  # a run that ended later than such a part of the age limit after its 
 _LOOK_BACK = 86400  # seconds by which clocks of machines, and rows of history, may be out of order
 
 
-def tend(
+def clean_when_due(
     paths: Paths,
     settings: Settings,
     now: int,

@@ -72,7 +72,7 @@ def write(path: Path, text: str) -> None:
     write_out(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
 
 
-def tend(site: Site, now: int) -> tuple[Problem, ...]:
+def write_when_due(site: Site, now: int) -> tuple[Problem, ...]:
     """After a tick, where `page:` is set. What goes wrong is a problem, and no reason to lose the tick."""
     from cronhpc.core.model import StateError
     from cronhpc.cron.zones import zone_of

@@ -258,7 +258,7 @@ def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> 
 def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, int]]:
     """Entry id to slot to the number of jobs that have left a log of it; a log's name is SLOT-JOBID.out.
 
-    Scripts that name their logs themselves leave no such witness. A folder that cannot be listed says nothing.
+    Scripts that name their logs themselves leave no such trace. A folder that cannot be listed says nothing.
     """
     found: dict[str, dict[int, int]] = {}
     for entry in entries:

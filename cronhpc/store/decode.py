@@ -176,7 +176,12 @@ _ROWS: dict[str, Any] = {  # lists and mappings that are no records in memory
     "HistoryRow": HISTORY, "LogRow": (text, text), "RanRow": (text, result, maybe_when, maybe_when),
 }  # fmt: skip
 
-SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}  # names in older versions
+ENTRY_WAS = {
+    "settled": "finished",
+    "held_up": "blocked_reason",
+    "held_since": "blocked_since",
+}  # names in older versions
+SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}
 
 ENVIRONMENT = Rows(text)
 LOGS = {

@@ -429,13 +429,13 @@ def decoded(data: bytes | None) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A state file of ours, whatever its version; None where it is absent, empty, torn or no object. Raises OSError."""
+    """A state file of ours, of any version; None where it is absent, empty, corrupt or no object. Raises OSError."""
     value = decoded(read_lasting(path))
     return value if isinstance(value, dict) else None
 
 
 def read_json(path: Path, version: int) -> dict[str, Any] | None:
-    """A state file of ours; None where it is absent, empty or torn. Raises StateError for a newer version, OSError."""
+    """A state file of ours; None where it is absent, empty or corrupt. Raises StateError for a newer one, OSError."""
     return of_version(read_lasting(path), path, version)
 
 

@@ -1,7 +1,7 @@
 """What happened, for ever readable: JSON lines by month, one writer's machine a file.
 
-Appending from two machines to one file may corrupt it on NFS, so each has its own; a torn last line is passed over, and
-a row written twice (a scheduler died between writing it and forgetting the claim) counts once.
+Appending from two machines to one file may corrupt it on NFS, so each has its own; a last line that is cut off is
+passed over, and a row written twice (a scheduler died between writing it and forgetting the claim) counts once.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:
 
 
 def _read(lines: list[bytes]) -> list[Row]:
-    """The rows among them. Read as one list where that can be, in two thirds of the time; a torn line is left out."""
+    """The rows among them. Read as one list where that can be, in two thirds of the time; corrupt ones are left out."""
     whole = [line for line in lines if line.strip()]
     block = b"[" + b",".join(whole) + b"]"
     rows = decoded(block)

@@ -38,9 +38,11 @@ def load(path: Path) -> Memory:
     data = read_lasting(path)
     value = of_version(data, path, VERSION) or {}
     for row in value["entries"].values() if isinstance(value.get("entries"), dict) else ():
-        if isinstance(row, dict) and "settled" in row:  # its name in older versions
-            row["finished"] = row.pop("settled")
-        if isinstance(row, dict) and row.get("retried"):  # one slot, in older versions
+        if not isinstance(row, dict):
+            continue
+        for was in decode.ENTRY_WAS.keys() & row.keys():
+            row[decode.ENTRY_WAS[was]] = row.pop(was)
+        if row.get("retried"):  # one slot, in older versions
             row["to_retry"] = [row.pop("retried")]
     rows, invalid_rows = decode.decode(value.get("entries", {}), decode.Rows(decode.of(EntryState)), "entries")
     kept = value.get("meta", {})

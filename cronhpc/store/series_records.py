@@ -55,7 +55,7 @@ def load(state: Path, name: str) -> Record | None:
 
 
 def every(state: Path) -> Iterator[Record]:
-    """All of them; a torn file is passed over. Raises OSError."""
+    """All of them; a corrupt file is passed over. Raises OSError."""
     try:
         paths = sorted(folder(state).glob("*.json"))
     except FileNotFoundError:

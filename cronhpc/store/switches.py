@@ -136,9 +136,9 @@ class _Scan:
             self.problems.append(
                 Problem("W502", what, "Touch it, or fix the clock of the machine or file server that dated it.", where)
             )
-        reason, expires, odd = content(*(text_of(path.name, status, fd) if read else ("", True)), since)
-        if odd:
-            what = f"expires: {odd!r} is neither a duration nor a time; it stands until it is removed."
+        reason, expires, invalid = content(*(text_of(path.name, status, fd) if read else ("", True)), since)
+        if invalid:
+            what = f"expires: {invalid!r} is neither a duration nor a time; it stands until it is removed."
             self.problems.append(Problem("W503", what, "Write expires: 2h, or expires: 2026-11-27T18:00.", where))
         self.switches.append(Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires))
 

@@ -752,7 +752,7 @@ def test_a_run_by_hand_that_a_switch_refuses_holds_up_no_slot(shell: Shell) -> N
     shell("kill", "backup", now=later())
     assert shell("run", "backup", now=later()).code == 1
     state = memory.load(shell.cron / "state" / "entries.json").entries.get("backup", EntryState())
-    assert (state.held_up, state.held_since) == ("", 0)
+    assert (state.blocked_reason, state.blocked_since) == ("", 0)
 
 
 def _polled(what: Callable[[], bool]) -> bool:

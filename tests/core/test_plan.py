@@ -284,28 +284,28 @@ def test_the_first_rule_that_applies_decides(situation: World, expected: list[st
     assert len([row for row in got if row.startswith("wait")]) <= 1, "an entry has one reason to wait"
 
 
-HELD_UP = "over budget: this tick has submitted as many jobs as scheduler.budget.tick allows"
+BLOCKED = "over budget: this tick has submitted as many jobs as scheduler.budget.tick allows"
 
 
 @pytest.mark.parametrize(
     ("e", "now", "detail"),
     [
         pytest.param(
-            entry(), "12:00:04", "only the latest runs (catch-up: latest); at the last look: " + HELD_UP, id="latest"
+            entry(), "12:00:04", "only the latest runs (catch-up: latest); at the last look: " + BLOCKED, id="latest"
         ),
         pytest.param(
             entry(),
             "14:00:04",
-            "3 slots: only the latest runs (catch-up: latest); at the last look: " + HELD_UP,
+            "3 slots: only the latest runs (catch-up: latest); at the last look: " + BLOCKED,
             id="3",
         ),
         pytest.param(
-            entry(deadline=600), "11:20", "1200 s late, deadline 600 s; at the last look: " + HELD_UP, id="a deadline"
+            entry(deadline=600), "11:20", "1200 s late, deadline 600 s; at the last look: " + BLOCKED, id="a deadline"
         ),
     ],
 )
 def test_what_held_a_slot_up_is_told_when_it_is_missed(e: Entry, now: str, detail: str) -> None:
-    w = one(now, e, state("10:00", held_up=HELD_UP))
+    w = one(now, e, state("10:00", blocked_reason=BLOCKED))
     assert [d.detail for d in plan(w).decisions if isinstance(d, Skip)] == [detail]
 
 
@@ -517,8 +517,8 @@ def test_who_has_waited_longest_goes_first_where_there_is_room_for_one() -> None
     """In the order of names the last ones never ran."""
     waiting = {
         "a": state("14:00"),
-        "b": state("14:00", held_since=at("14:00")),
-        "c": state("14:00", held_since=at("13:00")),
+        "b": state("14:00", blocked_since=at("14:00")),
+        "c": state("14:00", blocked_since=at("13:00")),
     }
     w = world("15:00:04", *map(entry, "abc"), states=waiting, settings={"budget_tick": 1})
     assert [d.entry.name for d in plan(w).decisions if isinstance(d, Submit)] == ["c"]
@@ -529,7 +529,7 @@ LAPSE_FIRST = {
     "a daily one has all day": (
         [entry("a", "0 15 * * *"), entry("b", "*/2 * * * *")],
         {},
-        {"a": state("2026-11-26 15:00", held_since=at("14:00")), "b": state("14:58")},
+        {"a": state("2026-11-26 15:00", blocked_since=at("14:00")), "b": state("14:58")},
         "b",
     ),
     "a deadline is sooner than the next slot": (
@@ -559,7 +559,7 @@ LAPSE_FIRST = {
     "one that has missed a slot keeps its place": (
         [entry("a", "*/5 * * * *"), entry("b")],
         {},
-        {"a": state("14:55"), "b": state("14:00", held_since=at("14:00"))},
+        {"a": state("14:55"), "b": state("14:00", blocked_since=at("14:00"))},
         "b",
     ),
     "its next slot, submitted ahead, has no day either": (
@@ -600,8 +600,8 @@ def test_nothing_waits_for_longer_than_a_day_behind_what_keeps_coming_due(room: 
                 states[d.entry.name] = EntryState(d.key.slot)
             elif isinstance(d, Wait) and d.slot is not None and d.slot <= now:
                 known = states[d.entry.name]
-                states[d.entry.name] = replace(known, held_since=known.held_since or now)
-                longest[d.entry.name] = max(longest[d.entry.name], now - (known.held_since or now))
+                states[d.entry.name] = replace(known, blocked_since=known.blocked_since or now)
+                longest[d.entry.name] = max(longest[d.entry.name], now - (known.blocked_since or now))
     assert {name for name in longest if longest[name] > ends.get(name, 600) + 600 * len(entries)} == set()
 
 

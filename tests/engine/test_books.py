@@ -61,17 +61,17 @@ SITUATIONS: dict[str, Kept] = {
         state("13:00", last=last("2030-01-01 00:00")), (skipped("14:00"),), {"last": str(FIRST)}
     ),
     "a slot waits for the first time": Kept(
-        state("13:00"), (Wait(E, at("14:00"), Reason.BUDGET, "no more"),), {"held_since": NOW, "next_slot": None}
+        state("13:00"), (Wait(E, at("14:00"), Reason.BUDGET, "no more"),), {"blocked_since": NOW, "next_slot": None}
     ),
     "a slot has waited since an earlier look": Kept(
-        state("13:00", held_since=at("14:01")),
+        state("13:00", blocked_since=at("14:01")),
         (Wait(E, at("14:00"), Reason.BUDGET, "no more"),),
-        {"held_since": at("14:01"), "held_up": "over budget: no more"},
+        {"blocked_since": at("14:01"), "blocked_reason": "over budget: no more"},
     ),
     "a slot that has not come waits for nothing": Kept(
         state("14:00", next_slot=at("15:00")),
         (Wait(E, at("15:00"), Reason.BUDGET, "no more"),),
-        {"held_since": 0, "next_slot": at("15:00")},
+        {"blocked_since": 0, "next_slot": at("15:00")},
     ),
     "a run fails": Kept(
         state("14:00", failures=1), (Finish(FIRST, "e", JobEnd(Result.FAILED)),), {"failures": 2, "last": str(FIRST)}

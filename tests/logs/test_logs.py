@@ -22,7 +22,7 @@ from cronhpc.core import retention
 from cronhpc.core.model import Job, LogFile, Queue, Result, Settings, slot_text
 from cronhpc.logs import housekeeping
 from cronhpc.logs.clean import Cleaned, clean_logs
-from cronhpc.logs.housekeeping import tend
+from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store import history, logs
 from cronhpc.store.files import Paths
 from tests.worlds import at, world
@@ -242,7 +242,7 @@ def test_what_a_job_may_have_opened_by_itself_stays_while_it_runs(cron: Path, jo
     )
     limits = replace(SETTINGS, logs_extra=((str(extra), "*.log"),))
     began = housekeeping.first_began(Queue(tuple(jobs)))
-    tend(Paths(cron), limits, NOW, frozenset(), tuple, first_began=began, always=True)
+    clean_when_due(Paths(cron), limits, NOW, frozenset(), tuple, first_began=began, always=True)
     assert (written.exists(), before.exists(), over.exists()) == (stays, None in {j.start for j in jobs}, False)
 
 
@@ -779,8 +779,8 @@ def test_these_are_never_cleaned(
 NONE_LIVE: frozenset[str] = frozenset()
 
 
-def tended(cron: Path, now: int, **how: Any) -> Cleaned:
-    cleaned = tend(Paths(cron), SETTINGS, now, NONE_LIVE, tuple, **how)
+def cleaned_now(cron: Path, now: int, **how: Any) -> Cleaned:
+    cleaned = clean_when_due(Paths(cron), SETTINGS, now, NONE_LIVE, tuple, **how)
     assert cleaned is not None
     return cleaned
 
@@ -788,36 +788,36 @@ def tended(cron: Path, now: int, **how: Any) -> Cleaned:
 def test_a_tick_goes_on_where_the_last_one_left_work(cron: Path) -> None:
     for age in range(10, 15):
         run_log(cron, age * DAY, age)
-    first, second = (tended(cron, NOW + number, most=3) for number in range(2))
+    first, second = (cleaned_now(cron, NOW + number, most=3) for number in range(2))
     assert (first.removed, first.left) == (3, True)
     assert (second.removed, second.left) == (2, False)
-    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
 
 
 def test_nothing_new_and_the_age_of_what_is_there_is_looked_at_four_times_a_day(cron: Path) -> None:
     log = run_log(cron, 7 * DAY - 60)
-    assert tended(cron, NOW).removed == 0
-    assert tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE, tuple) is None
-    assert tended(cron, NOW + 6 * HOUR).removed == 1
+    assert cleaned_now(cron, NOW).removed == 0
+    assert clean_when_due(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE, tuple) is None
+    assert cleaned_now(cron, NOW + 6 * HOUR).removed == 1
     assert not log.exists()
 
 
 def test_a_new_log_has_the_next_tick_look_into_its_folder_and_no_other(cron: Path) -> None:
     run_log(cron, HOUR, entry="other")
-    tended(cron, NOW)
+    cleaned_now(cron, NOW)
     time.sleep(0.02)  # a file system counts in jiffies
     for hour in range(3):
         run_log(cron, hour * HOUR, hour + 1)
     run_log(cron, 8 * DAY, 9)
-    cleaned = tended(cron, NOW + 60)
+    cleaned = cleaned_now(cron, NOW + 60)
     assert (cleaned.removed, cleaned.kept) == (1, 3)
-    assert tend(Paths(cron), SETTINGS, NOW + 120, NONE_LIVE, tuple) is None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW + 120, NONE_LIVE, tuple) is None
 
 
 def test_with_a_clock_that_is_years_ahead_of_the_file_system_s_nothing_goes(cron: Path) -> None:
     log = run_log(cron, DAY)
     os.utime(cron / "status.json", (NOW, NOW))
-    ahead = tend(Paths(cron), SETTINGS, NOW + 3650 * DAY, NONE_LIVE, tuple, always=True)
+    ahead = clean_when_due(Paths(cron), SETTINGS, NOW + 3650 * DAY, NONE_LIVE, tuple, always=True)
     assert ahead is not None
     assert (ahead.removed, log.exists()) == (0, True)
     assert "This machine's clock says 2036-11-24 17:20 UTC" in said(ahead)
@@ -826,45 +826,45 @@ def test_with_a_clock_that_is_years_ahead_of_the_file_system_s_nothing_goes(cron
 def test_after_a_pause_of_days_a_tick_leaves_logs_to_the_next_one() -> None:
     """Its clock may have jumped by years, and the file system's with it where the disk is this machine's own."""
     jumped = world("12:00", last_tick=at("2016-11-27 12:00"))
-    assert tick._tended(cast("Any", None), jumped) is None
+    assert tick._cleaned(cast("Any", None), jumped) is None
 
 
 def test_a_new_folder_is_seen_too(cron: Path) -> None:
-    tended(cron, NOW)
+    cleaned_now(cron, NOW)
     time.sleep(0.02)  # a file system counts in jiffies
     run_log(cron, 8 * DAY, entry="new")
     put(cron / "log/old.out")
-    assert tended(cron, NOW + 60).folders == {"log/new": {"too old": 1}}
+    assert cleaned_now(cron, NOW + 60).folders == {"log/new": {"too old": 1}}
 
 
 def test_a_last_time_in_the_future_does_not_stop_it(cron: Path) -> None:
-    assert tend(Paths(cron), SETTINGS, NOW + 9 * DAY, NONE_LIVE, tuple) is not None
-    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW + 9 * DAY, NONE_LIVE, tuple) is not None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
 
 
 def test_a_nearly_full_disk_is_looked_at_sooner(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
     monkeypatch.setattr(logs, "space", lambda _: logs.Space(1 << 40, 1 << 41, 9, 1000))
-    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
-    assert tend(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE, tuple) is not None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE, tuple) is not None
 
 
 def test_a_dry_run_does_not_count_as_the_last_time(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    dry = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple, dry_run=True)
+    dry = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple, dry_run=True)
     assert dry is not None
     assert dry.removed == 1
-    real = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    real = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert real is not None
     assert real.removed == 1
 
 
 def test_where_the_queue_does_not_answer_the_next_tick_tries_again(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    unknown = tend(Paths(cron), SETTINGS, NOW, None, tuple)
+    unknown = clean_when_due(Paths(cron), SETTINGS, NOW, None, tuple)
     assert unknown is not None
     assert unknown.removed == 0
-    known = tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple)
+    known = clean_when_due(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple)
     assert known is not None
     assert known.removed == 1
 
@@ -876,12 +876,12 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
         row = {"what": "run", "key": f"backup@{slot}.1", "result": str(Result.FAILED), "job": job, "at": NOW - 60 * DAY}
         row["log"] = f"log/backup/{log.name}"
         history.append(Paths(cron).history, [row], host="h", now=NOW - 60 * DAY)
-    first = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    first = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert first is not None
     assert (failed.exists(), older.exists(), first.removed) == (True, False, 1)
     for path in Paths(cron).history.iterdir():
         path.unlink()
-    again = tend(Paths(cron), SETTINGS, NOW + 7 * HOUR, NONE_LIVE, tuple)
+    again = clean_when_due(Paths(cron), SETTINGS, NOW + 7 * HOUR, NONE_LIVE, tuple)
     assert again is not None
     assert failed.exists()
 
@@ -889,7 +889,7 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
 def test_a_state_that_cannot_be_read_is_said_and_nothing_goes(cron: Path) -> None:
     log = run_log(cron, 8 * DAY)
     put(cron / "state/logs.json", '{"version": 99}')
-    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    cleaned = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert cleaned is not None
     assert "written by a newer cronhpc" in said(cleaned)
     assert log.exists()
@@ -899,7 +899,7 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
     """A disk that is full is when logs must go."""
     log = run_log(cron, 8 * DAY)
     (cron / "state").rmdir()
-    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    cleaned = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert cleaned is not None
     assert "cannot be read or kept" in said(cleaned)
     assert not log.exists()
@@ -907,14 +907,14 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
 
 def test_a_torn_state_is_as_none(cron: Path) -> None:
     put(cron / "state/logs.json", '{"version": 1, "at"')
-    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
+    assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
 
 
 def test_a_run_that_waited_for_nine_days_keeps_its_log(cron: Path) -> None:
     log = run_log(cron, 9 * DAY, 7)
     row = {"what": "run", "key": f"backup@{log.name.partition('-')[0]}.1", "result": "ok", "job": "7"}
     history.append(Paths(cron).history, [{**row, "ended": NOW - HOUR, "at": NOW - HOUR}], host="h", now=NOW)
-    tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert log.exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cronhpc.core.model import Entry, EntryState, JobEnd, KillRecord, Policies, Problem, Result, Told, command, text_of
 from cronhpc.store.decode import made, plain, read
-from cronhpc.store.memory import load, save
+from cronhpc.store.memory import Memory, load, save
 
 PLAIN = Entry(
     "backup", "cron.daily/backup.slurm", "/cron/cron.daily/backup.slurm", "0 4 * * *", "Europe/Paris", "daily"
@@ -99,3 +99,13 @@ def test_a_retry_that_an_older_version_has_written_down_is_still_to_come(tmp_pat
     path = tmp_path / "entries.json"
     path.write_text(json.dumps({"version": 1, "entries": {"a": {"retried": 7}, "b": {"retried": 0}}}), encoding="utf-8")
     assert {name: state.to_retry for name, state in load(path).entries.items()} == {"a": (7,), "b": ()}
+
+
+def test_names_that_an_older_version_gave_to_what_it_wrote_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "entries.json"
+    row = {"settled": "a@20261128T0200Z.1", "held_up": "over budget: no more", "held_since": 7}
+    path.write_text(json.dumps({"version": 1, "entries": {"a": row}}), encoding="utf-8")
+    state = load(path).entries["a"]
+    assert state == EntryState(finished="a@20261128T0200Z.1", blocked_reason="over budget: no more", blocked_since=7)
+    save(path, Memory({"a": state}))
+    assert load(path).entries == {"a": state}

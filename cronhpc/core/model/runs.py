@@ -231,8 +231,8 @@ class EntryState:
     suspended: Instant | None = None  # since
     previous_success: Instant | None = None  # slot
     last: HistoryRow = field(default_factory=dict)  # the newest history row, for status
-    held_up: str = ""  # why a slot that had come was not submitted at the last look
-    held_since: Instant = 0  # when one was first not submitted since one was: see slots.turn
+    blocked_reason: str = ""  # why a slot that had come was not submitted at the last look
+    blocked_since: Instant = 0  # when one was first not submitted since one was: see slots.turn
     missing: int = 0  # scans in a row in which its file was not seen
     source: str = ""  # the file that the name is known from: a second one of that name is refused
 
