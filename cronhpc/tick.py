@@ -76,7 +76,7 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
     problems = (*reading.problems, *done.recorded.problems, *of_logs, *of_page, *_alerted(site, done.recorded, now))
     unreachable = done.unreachable or reading.world.queue_error
     if not unreachable and planned.wake - now > UNFINISHED_WAKE:
-        unreachable = done.at_submit_limit  # what it claimed is looked at again in time: that look moves the next link
+        unreachable = done.at_submit_limit  # exit 75 makes the link tick again before the deadline
     return Report(reading.world, planned, done.outcomes, problems, lease_holder, unreachable, cleaned)
 
 

@@ -171,7 +171,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterat
                     entry, following, Reason.QUEUED, "one run at a time: it stays due until the one before has ended"
                 )
                 return
-            live, doubt = [], None  # of slots caught up together none is the other's previous run
+            live, doubt = [], None  # catch-up slots of one tick do not count as overlapping
     yield from _ahead(world, entry, due, seen, overlapping=lasting)
 
 

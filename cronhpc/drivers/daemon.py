@@ -354,7 +354,7 @@ class Daemon:
         return tick(at.site, at.now, Call(self.link, by_daemon=True, bad_nodes=self.bad_nodes, clock_verified=verified))
 
     def _complain(self, what: str, error: Exception) -> None:
-        """Once, until it is another one."""
+        """Tell of an error only when it differs from the last."""
         if str(error) != self.said.get(what):
             self.said[what] = str(error)
             self.tell(error)

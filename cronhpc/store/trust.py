@@ -45,12 +45,15 @@ def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str,
 class Trust:
     """One tick's look at who may write what: each folder is looked at once.
 
-    `whole`: from `/` down, also to what lies in the cron directory.
+    `whole`: from `/` down, also to what lies in the cron directory. `closed`: no setting opens it, so none is named.
     """
 
-    def __init__(self, root: Path, owners: frozenset[int], group: str | None, *, whole: bool = False) -> None:
+    def __init__(
+        self, root: Path, owners: frozenset[int], group: str | None, *, whole: bool = False, closed: bool = False
+    ) -> None:
         self._as_given = Path(os.path.abspath(root))
         self.root = Path(os.path.realpath(root))
+        self._closed = closed
         self._roots = () if whole else (self.root, self._as_given)
         self.owners = owners
         self.gid = group_id(group) if group else None
@@ -156,7 +159,7 @@ class Trust:
             fix = f'Look where it points, then make it yours: ln -sfn "$(readlink {_q(path)})" {_q(path)}'
         else:
             fix = "Keep the script in folders of your own."
-        return Problem("E403", what, f"{fix} (or allow it: trust: {{owners: [{whose}]}})", self._file(path))
+        return Problem("E403", what, self._or_allow(fix, f"owners: [{whose}]"), self._file(path))
 
     def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_mode & stat.S_IWOTH:
@@ -186,7 +189,10 @@ class Trust:
             return None
         name = group_name(gid)
         found = self._writable(path, f"the group {name}", f"chmod g-w {_q(path)}")
-        return Problem(found.code, found.what, f"{found.fix} (or allow it: trust: {{group: {name}}})", found.file)
+        return Problem(found.code, found.what, self._or_allow(found.fix, f"group: {name}"), found.file)
+
+    def _or_allow(self, fix: str, setting: str) -> str:
+        return fix if self._closed else f"{fix} (or allow it: trust: {{{setting}}})"
 
     def _writable(self, path: Path, by: str, command: str) -> Problem:
         return Problem("E404", f"{_shown(path)} can be written by {by}.", f"Fix it with: {command}", self._file(path))
@@ -215,7 +221,7 @@ def directory_refusal(paths: Paths, me: int) -> Problem | None:
     folders on the way.
     """
     strict = Trust(paths.root, frozenset({0, me}), None)
-    sealed = _sealed(strict, paths, me)
+    sealed = _sealed(paths, me)
     if sealed is not None:
         return sealed
     refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # series need none
@@ -230,12 +236,13 @@ def directory_refusal(paths: Paths, me: int) -> Problem | None:
     return asked.refusal(paths.settings) or asked.folder_refusal(paths.state)
 
 
-def _sealed(strict: Trust, paths: Paths, me: int) -> Problem | None:
+def _sealed(paths: Paths, me: int) -> Problem | None:
     """The two that no setting opens to anybody."""
+    strict = Trust(paths.root, frozenset({0, me}), None, closed=True)
     for path in (paths.settings, paths.state):
         refused = strict.sealed(path) if os.path.lexists(path) else None
         if refused is not None:
-            fix = refused.fix.partition(" (or allow it")[0]
+            fix: str = refused.fix
             if path == paths.settings and refused.code == "E403" and os.stat(paths.root).st_uid not in {0, me}:
                 fix = "It is another user's cron directory: " + command("status") + " shows it; for one of your own: "
                 fix += command("init", directory="DIR")

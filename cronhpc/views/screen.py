@@ -289,7 +289,7 @@ def _hints(known: Status, style: Style) -> list[str]:
     if fresh := [text.name(e.name) for e in known.entries if e.reason == Reason.JUST_CHANGED]:
         lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(known.now, style)}")
     lines += [
-        f"{text.name(e.name)}: its next run is queued ahead, so overlap: {e.overlap} cannot hold it back"
+        f"{text.name(e.name)}: the next run is already queued, and starts even if this one still runs"
         for e in ahead[:_FEW]
     ]
     return ["", *lines] if lines else []
