@@ -6,6 +6,7 @@ An attempt's steps are names in `state/claims/`, so a listing shows them all:
     <key>.id           its one job id is recorded: in the same way, so it is written once and never changed
     <key>.go           the release may have been sent (rename of .id)
     <key>.run          it was released (rename of .go)
+                       (of several the furthest counts: who records an id late finds that name free, and may die then)
     <key>  with an ending, alone: finished
 
 The newest finished claim of an entry stays until a newer one exists: with it, a scheduler that read the folder long ago
@@ -35,7 +36,7 @@ from cronhpc.store.files import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -163,7 +164,7 @@ class Claims:
 
     def job_id(self, key: Key) -> str | None:
         """The recorded job, as the disk has it now."""
-        return self._job_id(key, tuple(_STEPS))
+        return [None, *self._recorded(key, tuple(_STEPS))][-1]
 
     def job_ids(self, keys: Iterable[Key]) -> dict[Key, str | None]:
         """The recorded job of each that is claimed and not archived, as the disk has it now.
@@ -172,15 +173,17 @@ class Claims:
         """
         listed, steps = self.names(), tuple(_STEPS)
         claimed = [key for key in keys if "" in listed.get(key, ())]
-        first = {key: min((steps.index(each) for each in listed[key] - {""}), default=0) for key in claimed}
-        return {key: self._job_id(key, steps[at:]) for key, at in first.items()}
+        first = {key: max((steps.index(each) for each in listed[key] - {""}), default=0) for key in claimed}
+        return {key: next(self._recorded(key, steps[at:]), None) for key, at in first.items()}
 
-    def _job_id(self, key: Key, steps: Sequence[str]) -> str | None:
-        return next((str(found) for step in steps if (found := self._body(key, step)[0].get("id"))), None)
+    def _recorded(self, key: Key, steps: Sequence[str]) -> Iterator[str]:
+        """The job ids of these steps, read forwards, as one is renamed meanwhile."""
+        return (str(found) for step in steps if (found := self._body(key, step)[0].get("id")))
 
     def awaits_release(self, key: Key) -> bool:
         """Whether its job is recorded, and nobody has gone on to release it."""
-        return is_listed(self.folder / f"{key}.id")
+        steps = self.names().get(key, set())
+        return ".id" in steps and not {".go", ".run"} & steps
 
     def knows(self, key: Key, job_id: str) -> bool:
         """Whether `job_id` is the job that ran for `key`, or runs, as far as the disk still tells."""

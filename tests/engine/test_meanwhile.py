@@ -69,6 +69,7 @@ class Situation(NamedTuple):
     cancelled: str = ""
     jobs: tuple[Job, ...] = ()
     fails: BatchError | None = None
+    late: str = ""  # the id that another has recorded after the release, before it was killed
 
 
 SITUATIONS: dict[str, Situation] = {
@@ -86,6 +87,18 @@ SITUATIONS: dict[str, Situation] = {
     ),
     "a twin of the recorded job: cancelled": Situation(
         (Cancel("9", "a twin", K),), (SUBMITTED, "7"), (RELEASED, "7"), "ok", "released 7", "9"
+    ),
+    "a killed tick has recorded a twin after the release: it goes, and the end is written": Situation(
+        (Cancel("9", "a twin", K), Finish(K, "e", JobEnd(Result.OK))),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "ok ok",
+        "finished 7",
+        "9",
+        late="9",
+    ),
+    "another tick has sent its release, and one that was killed recorded a twin after that: left": Situation(
+        ENDS, (SUBMITTED, "7"), (RELEASING, "7"), "refused refused", "releasing 7", late="9"
     ),
     "it could not be cancelled: no end is written": Situation(
         ENDS, (SUBMITTED, "7"), (SUBMITTED, "7"), "passing refused", "submitted 7", "7", fails=BatchError("no")
@@ -176,6 +189,8 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     claims.folder.mkdir(parents=True)
     if s.now:
         on_disk(claims, of, *s.now)
+    if s.late:
+        assert claims.record(of, s.late, at("14:01"))
     batch = Batch(s.jobs, s.fails)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
     before = claim("e", "14:30" if of == LATER else "14:00", *s.read)
