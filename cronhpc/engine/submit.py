@@ -465,7 +465,7 @@ class Submitter:
 
         And does it keep --begin, which a run submitted ahead of its slot needs?
         """
-        ids = {each.job_id for each in recorded if each.state is ClaimState.SUBMITTED}
+        ids = {each.job_id: each.key for each in recorded if each.state is ClaimState.SUBMITTED}
         site, now, clock = self.site, self.world.now, self.progress.clock
         begins = {each.job_id: begin for each in recorded if (begin := self._begin(each)) > clock}
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
@@ -478,7 +478,8 @@ class Submitter:
             self.progress.failed(error)
             return
         if jobs:
-            site.changes.note("hold", next((job.id for job in jobs if not job.held), ""), now)
+            begun = (job.id for job in jobs if not job.held)  # or another tick has adopted and released it
+            site.changes.note("hold", next((each for each in begun if self.claims.awaits_release(ids[each])), ""), now)
         if asked := [job for job in jobs if job.id in begins]:
             early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
             site.changes.note("begin", early[0] if early else "", now)

@@ -12,11 +12,12 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
-from cronhpc.core.model import Call, Done, Queue, Started, Submit
+from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import scheduler
+from cronhpc.store.claims import Claims
 from cronhpc.tick import Report, tick
 
 if TYPE_CHECKING:
@@ -91,6 +92,26 @@ def test_once_a_day_it_is_looked_whether_a_submission_is_held(
     ticked(changed, NOW)
     codes = [problem.code for problem in ticked(changed, NOW + 60).problems]
     assert ("W342" in codes) == said
+
+
+class Adopting(Changing):
+    """A batch system of which another tick has released what waits, before it is asked."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.batch, reason="Priority")  # type: ignore[arg-type]  # as strict as is needed
+        self.claims = site.paths.claims
+
+    def queue(self) -> Queue:
+        claims = Claims(self.claims)
+        for key in [key for key, steps in claims.names().items() if ".id" in steps]:
+            claims.step(key, ClaimState.RELEASING)
+        return super().queue()
+
+
+def test_what_another_tick_has_released_since_is_no_sign_that_a_site_drops_hold(site: Site) -> None:
+    changed = replace(site, batch=Adopting(site))  # type: ignore[arg-type]  # as above
+    ticked(changed, NOW)
+    assert "W342" not in [problem.code for problem in ticked(changed, NOW + 60).problems]
 
 
 def test_a_wrapper_that_cannot_be_written_keeps_back_no_other_run(site: Site) -> None:
