@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
-from cronhpc.core.attempts import with_log
+from cronhpc.core.attempts import deadline_of, with_log
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -360,9 +360,10 @@ class Submitter:
         return job_id
 
     def _was_no_for_long(self, row: Submit, error: BatchError) -> bool:
-        """Whether a no in words that nobody knows is taken for one for good: a day after its slot was claimed."""
+        """Whether a no in unknown words is taken for one for good: a day after the claim, if it has no deadline."""
         claim = self.world.claimed().get(row.key)
-        return type(error) is BatchError and claim is not None and 0 < claim.at <= self.world.now - _NO_FOR_GOOD
+        since = claim.at if claim is not None and deadline_of(row.entry, row.key.slot) is None else 0
+        return type(error) is BatchError and 0 < since <= self.world.now - _NO_FOR_GOOD
 
     def _submission(self, row: Submit) -> Submission:
         entry, key = row.entry, row.key

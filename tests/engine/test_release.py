@@ -135,20 +135,26 @@ class Refusing(Changing):
         raise BatchError("come back with a project code")
 
 
-def test_a_no_in_words_that_nobody_knows_is_one_for_good_after_a_day(tmp_path: Path) -> None:
-    """Whatever the batch system: the run had no other end than its deadline, which may be a year away."""
+@pytest.mark.parametrize(
+    ("policy", "at_last"),
+    [
+        pytest.param("all", (Done.FAILED, "come back with a project code (tried again for a day)"), id="no end: a day"),
+        pytest.param("latest", (Done.PASSING, "come back with a project code"), id="until the next slot: all the time"),
+    ],
+)  # fmt: skip
+def test_a_no_in_words_that_nobody_knows_is_tried_again(tmp_path: Path, policy: str, at_last: object) -> None:
+    """Whatever the batch system: a run without a deadline would be tried again for ever."""
     at = time.gmtime(NOW)
-    monthly = f"{at.tm_min} {at.tm_hour} {at.tm_mday} * *"
-    rows = f'backend: local\ntimezone: UTC\nentries:\n  e: {{schedule: "{monthly}", command: "true"}}\n'
+    monthly = f'schedule: "{at.tm_min} {at.tm_hour} {at.tm_mday} * *", catch-up: {policy}, command: "true"'
+    rows = f"backend: local\ntimezone: UTC\nentries:\n  e: {{{monthly}}}\n"
     site = of_settings(tmp_path / "cron", rows)
     refusing = replace(site, batch=Refusing(site.batch))  # type: ignore[arg-type]  # as strict as is needed
     told = []
     for later in (0, 3600, 86400 - 60, 86400 + 60, 86400 + 3600):
         outcomes = ticked(refusing, NOW + later).outcomes
         told.append([(each.done, each.detail) for each in outcomes if isinstance(each.decision, Submit)])
-    said = "come back with a project code"
-    passing, for_good = [(Done.PASSING, said)], [(Done.FAILED, f"{said} (tried again for a day)")]
-    assert told == [passing, passing, passing, for_good, []]
+    passing = [(Done.PASSING, "come back with a project code")]
+    assert told == [passing, passing, passing, [at_last], [] if policy == "all" else passing]
 
 
 class Early(Changing):
