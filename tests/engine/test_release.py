@@ -256,10 +256,11 @@ def test_after_an_error_of_a_long_burst_no_more_is_submitted_and_each_slot_says_
     (site.paths.root / "cronhpc.yaml").write_text(f"{SETTINGS}{rows}scheduler: {{parallel: {parallel}}}\n")
     again = open_site(str(site.paths.root), "local", {"HOME": str(site.paths.root.parent)})
     tick(again, NOW - 1190)
-    ending = Ending(again.batch, 3, error)  # type: ignore[arg-type]  # as above
+    taken = 3 if parallel == 1 or tries == 1 else 0  # one that is taken late begins the count of lost replies anew
+    ending = Ending(again.batch, taken, error)  # type: ignore[arg-type]  # as above
     done = [o for o in ticked(replace(again, batch=ending), NOW).outcomes if isinstance(o.decision, Submit)]  # type: ignore[arg-type]  # as above
     assert len({o.decision.entry.name for o in done if isinstance(o.decision, Submit)}) == len(done) == 72
-    assert ending.asked < 3 + tries + parallel
+    assert ending.asked < taken + tries + parallel
     assert sum(f"not tried: {error.text}" in o.detail for o in done) == len(done) - ending.asked
 
 
