@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from cronhpc.batch.port import Batch
     from cronhpc.core.model import Call, Outcome, Plan, Problem, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.record import Recorded
@@ -141,7 +142,7 @@ def leased(site: Site, link: str = "") -> Iterator[lease.Holder | None]:
     path, job = site.paths.state / "lease", site.batch.dialect.job
     me = lease.myself(site.host, link or os.environ.get(job.id, ""), os.environ.get(job.restarts, ""))
     try:
-        holder = lease.wait_and_take(path, me, lambda job_id: _job_gone(site, job_id))
+        holder = lease.wait_and_take(path, me, lambda job_id: _job_gone(site.batch, job_id))
     except OSError:
         holder = None
     try:
@@ -151,12 +152,12 @@ def leased(site: Site, link: str = "") -> Iterator[lease.Holder | None]:
             lease.give_back(path, me)
 
 
-def _job_gone(site: Site, job_id: str) -> bool:
+def _job_gone(batch: Batch, job_id: str) -> bool:
     """Only the batch system's word counts; no answer is none."""
     from cronhpc.batch.port import BatchError
 
     try:
-        queue = site.batch.queue()
+        queue = batch.queue()
     except BatchError:
         return False
     return not any(job.id == job_id and job.live for job in queue.jobs)

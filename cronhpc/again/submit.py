@@ -457,7 +457,7 @@ class _Again:
         self.memory = store_memory.load(self.site.paths.entries)
         finished = {state.finished for state in self.memory.entries.values()}
         return asked_about_doubtful(
-            self.site,
+            self.site.batch,
             World(
                 now=self.now,
                 directory_id=self.directory,

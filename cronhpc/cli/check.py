@@ -367,7 +367,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
         from_row = entry.source.startswith("cronhpc.yaml")
         own = [each for each in (entry.problem, *entry.notes) if each is not None]
         problems += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
-        problems += _of_ping(entry, site)
+        problems += _of_ping(entry, site.environment)
         if linter.online is not None and entry.command and entry.problem is None:
             problems += linter.online.of_command(entry)
     for name in names:
@@ -386,11 +386,11 @@ def _of_alerts(site: Site) -> Iterator[Problem]:
         yield Problem("W352", f"{key}: {what}", fix, "cronhpc.yaml", key=key)
 
 
-def _of_ping(entry: Entry, site: Site) -> Iterator[Problem]:
+def _of_ping(entry: Entry, environ: Mapping[str, str]) -> Iterator[Problem]:
     if entry.policies.ping:
         from cronhpc.engine.delivery import faults_of_ping
 
-        yield from faults_of_ping(entry, site.environment)
+        yield from faults_of_ping(entry, environ)
 
 
 _OF_SCRIPTS = frozenset(

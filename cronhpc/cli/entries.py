@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
     from cronhpc.script.header import Header
+    from cronhpc.store.files import Paths
 
 
 _LIST = command("list")
@@ -329,7 +330,7 @@ def _checked(console: Console, name: str) -> int:
 def _after_edit(console: Console, name: str, code: int, *, changed: bool) -> int:
     site = site_of(console)
     if changed:
-        if _waits_ahead(site, name, console.now):  # on the old times, and a tick leaves so young a file alone
+        if _waits_ahead(site.paths, name, console.now):  # on the old times, and a tick leaves so young a file alone
             console.wait(FRESH + 1)
             console = console.again()
         site = site_now(console)
@@ -358,9 +359,9 @@ def _after_edit(console: Console, name: str, code: int, *, changed: bool) -> int
     return code if entry is not None else BROKEN
 
 
-def _waits_ahead(site: Site, name: str, now: int) -> bool:
+def _waits_ahead(paths: Paths, name: str, now: int) -> bool:
     """Whether a run of the entry was queued ahead of its slot."""
-    return any(key.slot > now and key.entry == entry_id(name) for key in Claims(site.paths.claims).names())
+    return any(key.slot > now and key.entry == entry_id(name) for key in Claims(paths.claims).names())
 
 
 # --- rm ---------------------------------------------------------------------------------------------------------------

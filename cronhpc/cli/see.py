@@ -42,7 +42,7 @@ from cronhpc.views.next import Preview
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.console import Console
@@ -201,7 +201,7 @@ def facts(console: Console) -> Status:
             *reading.problems,
             *of_entries(reading.memory, console.now, told_too=True),
             *_unsent(paths, console.now),
-            *_of_pings(world, site),
+            *_of_pings(world, site.environment),
         ),
         before=_before(paths),
     )
@@ -220,13 +220,13 @@ def _unsent(paths: Paths, now: int) -> Sequence[Problem]:
     return unsent(outbox, now)
 
 
-def _of_pings(world: World, site: Site) -> Iterator[Problem]:
+def _of_pings(world: World, environ: Mapping[str, str]) -> Iterator[Problem]:
     """Entries whose pings cannot be sent."""
     for entry in world.entries:
         if entry.policies.ping:
             from cronhpc.engine.delivery import faults_of_ping
 
-            yield from faults_of_ping(entry, site.environment)
+            yield from faults_of_ping(entry, environ)
 
 
 def _looked_up(world: World, site: Site, console: Console) -> World:
@@ -234,7 +234,7 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     if world.chain.via != "scrontab":
         from cronhpc.engine.read import with_ends_of_links
 
-        return with_ends_of_links(site, world)
+        return with_ends_of_links(site.batch, world)
     from cronhpc.engine.link import scrontab_trouble
 
     return replace(world, chain=replace(world.chain, disabled=scrontab_trouble(site.paths, console.environ)))

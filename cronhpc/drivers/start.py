@@ -60,9 +60,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
+    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome, Settings
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
+    from cronhpc.store.files import Paths
+    from cronhpc.store.scheduler import SiteChanges
 
 _LOOKS = 5
 
@@ -125,7 +127,7 @@ def start(
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
         files.remember_place(site.paths)
-        if (pid := local_daemon(site)[0]) and not _begun(site).by_hand:
+        if (pid := local_daemon(site)[0]) and not _begun(site.paths).by_hand:
             lines.append(_ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
     if via == "login":
@@ -155,7 +157,7 @@ def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
             + command("tick")
         )
     if dialect.links and via != "login":
-        _nodes_must_submit(site, via, anew=anew)
+        _nodes_must_submit(site.changes, via, anew=anew)
 
 
 def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
@@ -163,16 +165,16 @@ def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
     if via == "scrontab":
         return add_to_scrontab(site, environ)
     before = scheduler.last_started(site.paths)
-    if (before is not None and before.via == "scrontab") or may_be_in_scrontab(site):
-        return remove_from_scrontab(site, environ)
+    if (before is not None and before.via == "scrontab") or may_be_in_scrontab(site.paths):
+        return remove_from_scrontab(site.paths, environ)
     return []
 
 
-def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
+def _nodes_must_submit(changes: SiteChanges, via: str, *, anew: bool) -> None:
     """Raises CronhpcError where a link has found that jobs may not submit, OSError."""
     if anew:
-        site.changes.forget()
-    elif said := site.changes.no_submit:
+        changes.forget()
+    elif said := changes.no_submit:
         what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
         way = command("start", options=("--via", "login"))
         again = command("start", options=("--daemon",) if via == "daemon" else ("--via", via))
@@ -322,8 +324,8 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
             f"its jobs are on cluster {how.cluster}, whose queue is not this one: what waits ends when it starts"
         )
     with leased(site):
-        if how.via == "scrontab" or may_be_in_scrontab(site):
-            lines += remove_from_scrontab(site, environ)
+        if how.via == "scrontab" or may_be_in_scrontab(site.paths):
+            lines += remove_from_scrontab(site.paths, environ)
         world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", away=away)
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:
@@ -415,7 +417,7 @@ def _reconcile(
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise AwayError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
-        decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
+        decisions = tuple(_first_now(world, chain.decide(world, _wake(site.settings, world)), first=first))
         if not first and by_login:
             decisions += tuple(withdrawals(world, "the scheduler is stopped"))
         decisions = () if away else decisions
@@ -424,25 +426,25 @@ def _reconcile(
             break
         time.sleep(2)
     reading = replace(reading, world=with_switches(site, world))
-    return world, run_pass(site, reading, Plan(decisions, world.now), partial(_note_successor, site)).outcomes
+    return world, run_pass(site, reading, Plan(decisions, world.now), partial(_note_successor, site.paths)).outcomes
 
 
-def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> Recorded:
+def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> Recorded:
     """A first link that fails before it notes a successor of its own was on a node that could not run it."""
     for each in outcomes:
         if isinstance(each.decision, SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
             with suppress(OSError):
-                scheduler.remember_successor(site.paths, each.job_id)
+                scheduler.remember_successor(paths, each.job_id)
     return Recorded(())
 
 
-def _wake(site: Site, world: World) -> int:
+def _wake(settings: Settings, world: World) -> int:
     """A link that waits already stays where it is, unless somebody has put it off; so does one that waits for its turn.
 
     However long that has been due: to put it off would cost it its place in the queue, and what is due its run.
     """
-    next_one = boundary(world.now, site.settings.interval)
-    latest = next_one + site.settings.interval
+    next_one = boundary(world.now, settings.interval)
+    latest = next_one + settings.interval
     starts = [chain.begins(world, job) or 0 for job in chain.Links.of(world).successors]
     return min((at for at in starts if 0 < at <= latest), default=next_one)
 
@@ -486,8 +488,8 @@ class Begun:
     by_hand: bool = False  # not by `start`
 
 
-def _begun(site: Site) -> Begun:
-    return decode.read(Begun, read_json(site.paths.state / "daemon.json", 1) or {})[0] or Begun()
+def _begun(paths: Paths) -> Begun:
+    return decode.read(Begun, read_json(paths.state / "daemon.json", 1) or {})[0] or Begun()
 
 
 def _note_daemon(site: Site, pid: int, *, by_hand: bool) -> None:
@@ -507,7 +509,7 @@ def another_daemon(site: Site) -> int:
 
 def local_daemon(site: Site) -> tuple[int, str]:
     """The process of the daemon that was begun last, where it runs on this machine, else 0; and where it was begun."""
-    known = _begun(site)
+    known = _begun(site.paths)
     pid, host = known.pid, known.host or site.host
     state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
     lives = born and born == known.born and state not in {"Z", "X"}

@@ -124,9 +124,9 @@ def _free_name(path: Path) -> Path:
 # --- a line of scrontab instead of links ------------------------------------------------------------------------------
 
 
-def may_be_in_scrontab(site: Site) -> bool:
+def may_be_in_scrontab(paths: Paths) -> bool:
     """Whether our entry is there, or may be: a write that failed may have been done."""
-    return os.path.lexists(scheduler.scrontab_mark(site.paths))
+    return os.path.lexists(scheduler.scrontab_mark(paths))
 
 
 def add_to_scrontab(site: Site, environ: Mapping[str, str]) -> list[str]:
@@ -164,12 +164,12 @@ def scrontab_trouble(paths: Paths, environ: Mapping[str, str]) -> str:
     return "" if scrontab.own_lines(table.splitlines(), mark) else "its entry is no longer in your scrontab"
 
 
-def remove_from_scrontab(site: Site, environ: Mapping[str, str]) -> list[str]:
+def remove_from_scrontab(paths: Paths, environ: Mapping[str, str]) -> list[str]:
     """Our entry alone; what to say of it. Raises ScrontabError."""
     table = scrontab.read(environ)
-    rest = scrontab.without_block(table, directory_id(site.paths))
+    rest = scrontab.without_block(table, directory_id(paths))
     if rest != table:
         scrontab.write(environ, rest)
-    scheduler.scrontab_mark(site.paths).unlink(missing_ok=True)
+    scheduler.scrontab_mark(paths).unlink(missing_ok=True)
     removed = "removed its entry from your scrontab; the others stand as they were, with new job ids"
     return [removed] if rest != table else []

@@ -44,8 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from cronhpc.batch.port import Batch
     from cronhpc.core.model import Call, Claim, JobEnd, Key, Switches
+    from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
+    from cronhpc.store.scheduler import SiteChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         switches=switches,
         skipped=skipped,
         chain=chain,
-        logged=logged or _logged_unreleased(site, entries, world.claims),
+        logged=logged or _logged_unreleased(site.paths, entries, world.claims),
     )
     world = _with_answers(site, world)
     return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site, world)))
@@ -102,11 +105,11 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
 
 def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
-    told = {job_id: _described(site, job_id) for job_id in core_chain.doubted(world)}
+    told = {job_id: _described(site.batch, job_id) for job_id in core_chain.doubted(world)}
     world = core_chain.completed(world, told, site.uid) if told else world
-    world = asked_about_doubtful(site, _with_facts(world, _restarts(site, world)))
+    world = asked_about_doubtful(site.batch, _with_facts(world, _restarts(site.batch, world)))
     world = attempts.recognised(world)
-    world = _with_facts(world, _of_strangers(site, world))
+    world = _with_facts(world, _of_strangers(site.batch, world))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
@@ -120,7 +123,7 @@ def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
         yield from core_chain.stuck_problems(world, site.batch.dialect)
     if world.switches.found and not world.call.only:
         yield from stop.unmatched(world)
-    yield from _hold_dropped(site, world)
+    yield from _hold_dropped(site.changes, world)
     if world.chain.drops_begin:
         what = f"job {world.chain.drops_begin} could begin before its time: this site drops when a job is to begin."
         fix = "Links and runs get their time once more, before they are released. See: "
@@ -130,7 +133,7 @@ def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
 def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
     """What is wrong with the cron directory as a whole, its settings and its state/. Raises StateError, OSError."""
     yield from site.problems
-    yield from _full_disk(site)
+    yield from _full_disk(site.paths)
     yield from _of_the_place(site, link)
     yield from lease.problems(site.paths.state / "lease")
     yield from damage.of_entries(memory, now)
@@ -194,7 +197,7 @@ def _logged(
 
 
 def _logged_unreleased(
-    site: Site, entries: Iterable[Entry], claims: Iterable[Claim]
+    paths: Paths, entries: Iterable[Entry], claims: Iterable[Claim]
 ) -> Mapping[str, Mapping[int, int]]:
     """What logs say of attempts that were not released: one may have run all the same, and be forgotten.
 
@@ -205,7 +208,7 @@ def _logged_unreleased(
     if not keys:
         return {}
     names = {key.entry for key in keys}
-    logged = damage.logged(site.paths, [entry for entry in entries if entry_id(entry.name) in names])
+    logged = damage.logged(paths, [entry for entry in entries if entry_id(entry.name) in names])
     found: dict[str, dict[int, int]] = {name: {} for name in names}
     for key in keys:
         found[key.entry][key.slot] = logged.get(key.entry, {}).get(key.slot, 0)
@@ -223,14 +226,14 @@ def _of_the_place(site: Site, link: str) -> list[Problem]:
     return [problem for problem in found if problem is not None]
 
 
-def _full_disk(site: Site) -> list[Problem]:
+def _full_disk(paths: Paths) -> list[Problem]:
     """A disk that takes nothing more lets nobody submit or record: it must not look well until ticks grow old."""
     try:
-        if not logs.full(logs.space(site.paths.root)):
+        if not logs.full(logs.space(paths.root)):
             return []
     except OSError:
         return []  # what cannot be read is named where it is read
-    what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
+    what = f"the disk of {paths.root} is full: nothing can be submitted or recorded."
     return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
 
 
@@ -277,7 +280,7 @@ def _with_facts(world: World, facts: Mapping[str, Mapping[str, Any]]) -> World:
     return replace(world, queue=Queue(tuple(jobs))) if facts else world
 
 
-def _restarts(site: Site, world: World) -> Mapping[str, Mapping[str, int]]:
+def _restarts(batch: Batch, world: World) -> Mapping[str, Mapping[str, int]]:
     """How often runs of ours began anew. One more question, only where one did: its time tells."""
     recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.job_end is None}
     again = {
@@ -286,16 +289,16 @@ def _restarts(site: Site, world: World) -> Mapping[str, Mapping[str, int]]:
         if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD
     }
     try:
-        known = site.batch.restarts() if again else {}
+        known = batch.restarts() if again else {}
     except BatchError:
         return {}
     return {job_id: {"restarts": known.get(job_id, 0)} for job_id in again}
 
 
-def _described(site: Site, job_id: str) -> Mapping[str, str] | None:
+def _described(batch: Batch, job_id: str) -> Mapping[str, str] | None:
     """What the batch system tells of one job; None: it does not know it. Empty where it gives no answer."""
     try:
-        return site.batch.describe(job_id)
+        return batch.describe(job_id)
     except Unreachable:
         return {}
     except BatchError:
@@ -342,18 +345,18 @@ def _an_admins_word(site: Site, world: World) -> str:
     return f"the pending link {job_id} was cancelled by {owner(by)}"
 
 
-def with_ends_of_links(site: Site, world: World) -> World:
+def with_ends_of_links(batch: Batch, world: World) -> World:
     """For who looks between ticks: how the newest links ended, where no tick came of them. Else nobody is asked."""
     ids = core_chain.begun_and_gone(world)
     since = min((link.at for job_id, link in world.links.items() if job_id in ids), default=world.now - 86400)
     try:
-        ends = site.batch.job_ends(ids, since - 600) if ids else {}
+        ends = batch.job_ends(ids, since - 600) if ids else {}
     except BatchError:
         return world
     return replace(world, chain=replace(world.chain, ended_badly=core_chain.without_tick(world, ends)))
 
 
-def asked_about_doubtful(site: Site, world: World) -> World:
+def asked_about_doubtful(batch: Batch, world: World) -> World:
     """With whether jobs of recorded ids that came after the record, without our token, were requeued, and their logs.
 
     One question a job, for few; one that gets no answer stays what its record says.
@@ -361,7 +364,7 @@ def asked_about_doubtful(site: Site, world: World) -> World:
     jobs = {job.id: job for job in records(world).doubtful(world.listed)}
     facts: dict[str, dict[str, Any]] = {}
     for job_id in list(jobs)[:_ASKED_AT_ONCE]:
-        said = _described(site, job_id) or {"Restarts": "1"}
+        said = _described(batch, job_id) or {"Restarts": "1"}
         facts[job_id] = {"restarts": int(said.get("Restarts") or 0), "output": said.get("StdOut", "")}
     return _with_facts(world, facts)
 
@@ -369,28 +372,28 @@ def asked_about_doubtful(site: Site, world: World) -> World:
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 
-def _of_strangers(site: Site, world: World) -> Mapping[str, Mapping[str, bool | None]]:
+def _of_strangers(batch: Batch, world: World) -> Mapping[str, Mapping[str, bool | None]]:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
     ids = stop.strangers(world) if world.switches.found and not world.call.only else ()
     asked: Sequence[str] = ids[:_ASKED_AT_ONCE]
     try:
-        known = site.batch.of_scrontab(asked) if asked else frozenset[str]()
+        known = batch.of_scrontab(asked) if asked else frozenset[str]()
     except BatchError:
         asked, known = (), frozenset()
     unknown: dict[str, dict[str, bool | None]] = {each: {"from_scrontab": None} for each in ids}  # till the next tick
     return unknown | {each: {"from_scrontab": each in known} for each in asked}
 
 
-def _hold_dropped(site: Site, world: World) -> list[Problem]:
+def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
     """Runs that have begun before their release: seen now, or found by the look of once a day (submit.py)."""
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.listed if waits else ():
         never_ran = job.state == "PENDING" or (job.state == "CANCELLED" and not job.nodes)
         if not never_ran and records(world).key(job) in waits:
-            site.changes.note("hold", job.id, world.now)
-    if not site.changes.drops_hold:
+            changes.note("hold", job.id, world.now)
+    if not changes.drops_hold:
         return []
-    what = f"job {site.changes.drops_hold} could begin before its release: this site drops a job's hold."
+    what = f"job {changes.drops_hold} could begin before its release: this site drops a job's hold."
     fix = "No slot runs twice by that, but a kill switch may come too late. See: "
     fix = fix + model.command("doctor", options=("--submit",))
     return [Problem("W342", what, fix)]
@@ -442,18 +445,18 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
     entries = world.known()
     for claim in gone:
         if claim.job_id in known:
-            logged = _logs(site, entries.get(claim.key.entry), claim)
+            logged = _logs(site.paths, entries.get(claim.key.entry), claim)
             known[claim.job_id] = launched(known[claim.job_id], logged=logged, dialect=site.batch.dialect)
     return _recorded_ends(site, gone, known)
 
 
-def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
+def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:
     """Whether a run has left a log; None where cronhpc does not name it. A listing: a stat may be a minute old."""
     if entry is None or entry.problem is not None or not entry.output:
         return None
     begins = claim.key.log_stem(claim.job_id or "")
     try:
-        names = os.listdir(f"{site.paths.log}/{claim.key.entry}")  # noqa: PTH208 - names are all that is asked
+        names = os.listdir(f"{paths.log}/{claim.key.entry}")  # noqa: PTH208 - names are all that is asked
     except FileNotFoundError:
         return False
     except OSError:

@@ -634,7 +634,7 @@ def test_the_first_link_is_noted_so_that_its_failed_launch_is_known(tmp_path: Pa
     paths.scheduler.mkdir()
     kinds = (("spare", "70"), ("successor", "71"))
     outcomes = [Outcome(SubmitLink(kind, 100, ""), Done.OK, job_id=number) for kind, number in kinds]
-    start._note_successor(cast("Any", SimpleNamespace(paths=paths)), outcomes)
+    start._note_successor(paths, outcomes)
     assert scheduler.successor_noted(paths) == "71"
 
 
@@ -738,16 +738,15 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
     ],
 )
 def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: Job, expected: list[str]) -> None:
-    site: Any = SimpleNamespace(settings=Settings())
     w = linked(first, SPARE, self_id="")
-    decisions = core_chain.decide(w, start._wake(site, w))
+    decisions = core_chain.decide(w, start._wake(Settings(), w))
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
 
 
 def test_links_ahead_of_one_that_waits_for_its_turn_stay_where_they_are() -> None:
     jobs = (replace(link(11, "14:30", reason="Resources"), start=None), link(13, "16:00"), link(14, "17:00"), SPARE)
     w = linked(*jobs, self_id="", facts={"prequeue": 3})
-    decisions = core_chain.decide(w, start._wake(cast("Any", SimpleNamespace(settings=Settings())), w))
+    decisions = core_chain.decide(w, start._wake(Settings(), w))
     kept = ["keep successor 11", "keep successor 13", "keep successor 14", "keep spare 12"]
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == kept
 

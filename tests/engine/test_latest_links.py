@@ -59,12 +59,12 @@ def test_a_list_that_lacks_the_newest_link(
             raise Unreachable("Unable to contact slurm controller")
         return told
 
-    site: Any = SimpleNamespace(batch=SimpleNamespace(describe=describe))
+    batch: Any = SimpleNamespace(describe=describe)
     w = linked()
     kinds = {"9": BEGUN, "12": SPARE}
     records = {job_id: replace(kinds.get(job_id, NEXT), at=w.now - ago) for job_id, (ago, _) in known.items()}
     w = replace(w, links=records)
-    told = {job_id: read._described(site, job_id) for job_id in core_chain.doubted(w)}
+    told = {job_id: read._described(batch, job_id) for job_id in core_chain.doubted(w)}
     seen = core_chain.completed(w, told, uid=1000)
     assert (seen.queue is None) == (successors is None)
     if successors is not None:
