@@ -36,9 +36,8 @@ from cronhpc.cron.values import dataclass, field, nearest, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
-    from cronhpc.core.model import Claim, Decision, Entry, JobEnd, Outcome, Queue, Switch, SwitchSetting, World
+    from cronhpc.core.model import Claim, Decision, Entry, JobEnd, Outcome, Queue, Row, Switch, SwitchSetting, World
 
 
 ALL = "ALL"
@@ -421,7 +420,6 @@ def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Dee
 
 
 STOPPED_EXIT = 113  # what `cronhpc guard` exits with where a switch ended its command
-Row = dict[str, "Any"]
 
 
 @dataclass(slots=True)

@@ -39,13 +39,11 @@ from cronhpc.store.files import sweep, write_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
-    from cronhpc.core.model import Claim, Outcome, Plan, World
+    from cronhpc.core.model import Claim, Outcome, Plan, Row, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.site import Site
 
-Row = dict[str, "Any"]
 _HOUR = 60  # minutes
 _OLD_TEMPORARY = 3600
 _ACCOUNTING_AGAIN = 86400

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-Row = dict[str, "Any"]
+    from cronhpc.core.model import Row
+
 _BLOCK = 1 << 16  # bytes
 
 

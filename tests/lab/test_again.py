@@ -262,7 +262,7 @@ def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Call
     first = lab.submit(*asked, str(mine.script))
     lab.wait_for(lambda: len(mine.pieces()) == 3)
     lab.wait_for(lambda: not mine.jobs())
-    said = (mine.place / "said").read_text().split()
+    said = (mine.place / "said").read_text().replace("gres/gpu", "gres:gpu").split()  # as Slurm writes it from 23.11 on
     assert said == ["TimeLimit=00:09:00", "ExcNodeList=cpu2", "TresPerNode=gres:gpu:2"] * 3
     assert sorted(path.name for path in mine.place.glob("own-*")) == sorted(f"own-{job}.log" for job in mine.pieces())
     assert (

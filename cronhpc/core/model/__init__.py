@@ -38,6 +38,7 @@ from cronhpc.core.model.runs import (
     Key,
     Queue,
     Result,
+    Row,
     cut_comment,
     entry_id,
     link_names,

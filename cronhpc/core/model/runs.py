@@ -13,11 +13,13 @@ from cronhpc.cron.values import dataclass, digest, field, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
 
 Instant = int  # seconds since 1970
 Watermark = int  # an instant; one beyond all dates is of a clock that was wrong
 HistoryRow = Mapping[str, object]  # what happened to a run, a slot or a job, as store/history.py keeps it
+Row = dict[str, "Any"]  # the same while it is made
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.+")
 _LONGEST_ID = 150  # bytes: a file name holds 255, and slot, attempt and a temporary suffix follow
 
