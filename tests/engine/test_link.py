@@ -327,6 +327,12 @@ def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: 
     ("tick", "calls", "exits"),
     [
         pytest.param("[ $count = 1 ] || exit 9; kill $$; (exit 143)", ["daemon", "tick"], 9, id="one more tick"),
+        pytest.param(
+            "[ $count = 1 ] || exit 9; sleep() { kill $$; }; (exit 143)",
+            ["daemon", "tick"],
+            9,
+            id="what it called is told a moment before it: one more tick",
+        ),
         pytest.param("kill $$; (exit 0)", ["daemon", "tick"], 0, id="told again: no third"),
         pytest.param("kill $$; touch $dir/scheduler/stop", ["daemon"], 0, id="stopped meanwhile: none"),
         pytest.param("(exit 143)", ["daemon"], 143, id="it alone was ended: none"),
