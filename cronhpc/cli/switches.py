@@ -348,11 +348,11 @@ def _left_to(console: Console, paths: Paths) -> _Effect:
     if written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
     chain = written.chain
-    from cronhpc.views.chain import LIMPS
+    from cronhpc.views.chain import LIMPS, State
 
-    if chain.by_daemon and chain.state in {"fine", "driven otherwise"}:
+    if chain.by_daemon and chain.state in {State.FINE, State.OTHERWISE}:
         return _Effect("within seconds: the daemon runs")
-    if chain.state not in {"fine", "unknown", "driven otherwise", *LIMPS}:
+    if chain.state not in {State.FINE, State.UNKNOWN, State.OTHERWISE, *LIMPS}:
         return _Effect(f"when the scheduler is fixed, which is {chain.state}", fix=chain.fix or None)
     link = (chain.next or chain.spare) if chain.wanted and chain.by_links else None
     return _Effect("at the next tick", link.at if link else None, now)

@@ -90,7 +90,7 @@ def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
         "version": known.cronhpc,
         "chain": {
             "state": facts.state,
-            "kind": "ok" if facts.state == "fine" else "bad" if facts.state in chain.LOST else "other",
+            "kind": "ok" if facts.state == chain.State.FINE else "bad" if facts.state in chain.LOST else "other",
             "words": chain.words(facts, known.batch.name, style),
             "fix": facts.fix,
         },
@@ -101,7 +101,7 @@ def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
 
 def _silent_from(facts: Chain, style: Style) -> str:
     """When this page is so old that its silence tells something: it cannot know its reader's clock."""
-    if facts.state != "fine" or facts.last_tick is None:
+    if facts.state != chain.State.FINE or facts.last_tick is None:
         return ""
     return style.whole(chain.heard_until(facts, facts.last_tick))
 

@@ -238,7 +238,7 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
     told = grouped(rows)
     parts = [f"{row.name} {row.what}" for row in told[:_NAMED]]
     parts += [f"and {len(told) - _NAMED} more"] if len(told) > _NAMED else []
-    if known.chain.state not in chain.FINE | {"unknown"}:
+    if known.chain.state not in chain.FINE | {chain.State.UNKNOWN}:
         parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:
         parts.insert(0, f"{known.batch.name} does not answer")
@@ -251,7 +251,7 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
 def _code(known: Status, rows: Sequence[Notice]) -> int:
     if known.chain.state in chain.DOWN or any(row.kind in _CRITICAL for row in rows):
         return CRITICAL
-    if not known.batch.answers or known.chain.state == "unknown":
+    if not known.batch.answers or known.chain.state == chain.State.UNKNOWN:
         return UNKNOWN
     return WARNING if rows or known.chain.state not in chain.FINE else OK
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
@@ -89,39 +91,58 @@ def _link(jobs: tuple[Job, ...]) -> Link | None:
     return Link(job.id, None if all(stuck) else job.start, job.reason)
 
 
-FINE = frozenset({"fine", "driven otherwise", "not needed yet"})  # nobody has to do anything
-LIMPS = frozenset({"late", "failing"})  # it goes on by itself, later than it should
-LOST = frozenset({"silent", "broken", "moved"})  # it should go on, and does not
-DOWN = LOST | {"not started", "stopped", "resting", "disabled"}
+class State(StrEnum):
+    """How the chain is, in a word or two."""
+
+    FINE = "fine"
+    OTHERWISE = "driven otherwise"  # by a daemon, crontab, by hand
+    NOT_NEEDED = "not needed yet"
+    NOT_STARTED = "not started"
+    STOPPED = "stopped"
+    RESTING = "resting"
+    DISABLED = "disabled"
+    ELSEWHERE = "started elsewhere"
+    LATE = "late"
+    FAILING = "failing"
+    SILENT = "silent"
+    BROKEN = "broken"
+    MOVED = "moved"
+    UNKNOWN = "unknown"
 
 
-def health(chain: Chain, *, answers: bool, entries: int, now: int) -> str:
+FINE = frozenset({State.FINE, State.OTHERWISE, State.NOT_NEEDED})  # nobody has to do anything
+LIMPS = frozenset({State.LATE, State.FAILING})  # it goes on by itself, later than it should
+LOST = frozenset({State.SILENT, State.BROKEN, State.MOVED})  # it should go on, and does not
+DOWN = LOST | {State.NOT_STARTED, State.STOPPED, State.RESTING, State.DISABLED}
+
+
+def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
     """How the chain is at `now`, in a word or two, by facts that may be older: the first that applies is the answer."""
     last = chain.last_tick
     overdue = last is not None and _overdue(chain, last, now)
     if not chain.wanted and not chain.resting:
         if chain.stopped:
-            return "stopped"
+            return State.STOPPED
         if last is not None and not overdue:
-            return "driven otherwise"  # a daemon, crontab, by hand
-        return "not started" if entries else "not needed yet"
+            return State.OTHERWISE
+        return State.NOT_STARTED if entries else State.NOT_NEEDED
     if chain.resting:
-        return "resting"
+        return State.RESTING
     if chain.by_links and answers and not (chain.running or any(map(_comes, (chain.next, chain.spare)))):
-        return "broken"
+        return State.BROKEN
     if chain.moved_from and chain.by_links:
-        return "moved"
+        return State.MOVED
     if chain.disabled:
-        return "started elsewhere" if chain.via == "resident" else "disabled"
+        return State.ELSEWHERE if chain.via == "resident" else State.DISABLED
     if overdue:
-        return "silent"
-    return _going(chain) if answers else "unknown"
+        return State.SILENT
+    return _going(chain) if answers else State.UNKNOWN
 
 
-def _going(chain: Chain) -> str:
+def _going(chain: Chain) -> State:
     if chain.ended_badly:
-        return "failing"
-    return "late" if chain.by_links and chain.spare and not (chain.next or chain.running) else "fine"
+        return State.FAILING
+    return State.LATE if chain.by_links and chain.spare and not (chain.next or chain.running) else State.FINE
 
 
 _KILL = 9  # the signal of those who are out of memory
@@ -129,9 +150,9 @@ _KILL = 9  # the signal of those who are out of memory
 
 def fix_of(chain: Chain, state: str, start: Advice) -> str:
     """What to do about a chain in that state; `start`: what sets it going."""
-    if state in {"fine", "unknown"}:
+    if state in {State.FINE, State.UNKNOWN}:
         return ""
-    if state in DOWN - {"silent"} or not chain.ended_badly:
+    if state in DOWN - {State.SILENT} or not chain.ended_badly:
         return start
     newest = chain.ended_badly[-1]
     killed = newest.result == Result.FAILED and (newest.signal == _KILL or newest.exit_code == 128 + _KILL)
@@ -167,28 +188,29 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
     at = f"last tick {style.clock(last, seconds=True)}" if last else "no tick yet"
     ticked = f"{at} ({style.distance(last)})" if last else at
     match state:
-        case "fine":
+        case State.FINE:
             return state, ": ", ", ".join([at, *_calls(chain, style), *jobs])
-        case "not started" | "not needed yet":
+        case State.NOT_STARTED | State.NOT_NEEDED:
             return ("not started", "; ", ticked) if last else ("not started", "", "")
-        case "driven otherwise":
+        case State.OTHERWISE:
             return "not started", "; ", f"{ticked} came otherwise (a daemon, crontab, by hand)"
-        case "stopped":
+        case State.STOPPED:
             return f"stopped by {style.command('stop')}", "; ", ticked
-        case "resting" | "disabled" | "started elsewhere":
-            why = chain.resting if state == "resting" else chain.disabled
+        case State.RESTING | State.DISABLED | State.ELSEWHERE:
+            why = chain.resting if state == State.RESTING else chain.disabled
             return state, ": ", f"{style.text(text.one_line(why))}; {ticked}"
-        case "broken" | "late" | "failing":
+        case State.BROKEN | State.LATE | State.FAILING:
             gone = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
-            known = {"late": "no successor waits, only the spare", "failing": ", ".join(ended)}.get(state, gone)
+            why = "no successor waits, only the spare" if state == State.LATE else ", ".join(ended)
+            known = gone if state == State.BROKEN else why
             return state, ": ", "; ".join([known, *jobs, ticked])
-        case "moved":
+        case State.MOVED:
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
             return state, ": ", f"{moved}; {ticked}"
-        case "silent" if last and last > style.now:
+        case State.SILENT if last and last > style.now:
             dated = f"the last tick is dated {style.said(last)}, by a clock that was wrong"
             return state, ": ", "; ".join([dated, *jobs])
-        case "silent":
+        case State.SILENT:
             since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
             rest = "; ".join([*ended, *jobs])
             return since, "; " if rest else "", rest

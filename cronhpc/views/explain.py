@@ -9,7 +9,7 @@ from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
 from cronhpc.views.attention import done, just_changed, letting_go, lift
-from cronhpc.views.chain import LIMPS
+from cronhpc.views.chain import LIMPS, State
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         detail = ": " + text.one_line(entry.detail) if entry.detail else ""
         yield f"It waits ({entry.reason})" + detail + "."
     chain = known.chain
-    if chain.state != "fine" and chain.fix and not entry.series:
+    if chain.state != State.FINE and chain.fix and not entry.series:
         what = (
-            "what is due waits" + (" for its spare" if chain.state == "late" else "")
+            "what is due waits" + (" for its spare" if chain.state == State.LATE else "")
             if chain.state in LIMPS
             else "nothing starts by itself"
         )

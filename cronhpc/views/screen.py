@@ -111,8 +111,8 @@ def _chain(known: Status, style: Style) -> str:
         else:
             lines[-1] += f"  {style.paint(fix, 'bold')}"
     state = facts.state
-    if state == "fine" or state not in chain.FINE:
-        colour = "green" if state == "fine" else "red" if state in chain.LOST else "yellow"
+    if state == chain.State.FINE or state not in chain.FINE:
+        colour = "green" if state == chain.State.FINE else "red" if state in chain.LOST else "yellow"
         lines[0] = style.paint(state, colour) + lines[0][len(state) :]
     return "chain   " + ("\n" + " " * _CHAIN).join(lines)
 
