@@ -9,7 +9,6 @@ the second step and prints the very value that the third one would carry out.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 
 from cronhpc.core.model import SCHEDULED, CronhpcError, Done
 from cronhpc.core.plan import plan
@@ -23,7 +22,8 @@ from cronhpc.store import lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from cronhpc.batch.port import Batch
     from cronhpc.core.model import Call, Outcome, Plan, Problem, World
@@ -133,23 +133,11 @@ def _alerted(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     return send(site.settings, recorded.alerts, recorded.pings, about(site), outbox=outbox, now=now)
 
 
-@contextmanager
-def leased(site: Site, link: str = "") -> Iterator[lease.Holder | None]:
-    """The lease for the length of a `with`; beside the holder that it gives, who does not end, one goes on without.
-
-    It only saves work: claims are what makes two ticks safe. So it is no error where the disk refuses one.
-    """
+def leased(site: Site, link: str = "") -> AbstractContextManager[lease.Holder | None]:
+    """The lease for the length of a `with`, as a tick of this site takes it."""
     path, job = site.paths.state / "lease", site.batch.dialect.job
     me = lease.myself(site.host, link or os.environ.get(job.id, ""), os.environ.get(job.restarts, ""))
-    try:
-        holder = lease.wait_and_take(path, me, lambda job_id: _job_gone(site.batch, job_id))
-    except OSError:
-        holder = None
-    try:
-        yield holder
-    finally:
-        if holder is None:
-            lease.give_back(path, me)
+    return lease.held(path, me, lambda job_id: _job_gone(site.batch, job_id))
 
 
 def _job_gone(batch: Batch, job_id: str) -> bool:

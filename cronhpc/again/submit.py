@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError
-from cronhpc.batch.process import elapsed
 from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
@@ -299,31 +297,13 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
     """Queue the next piece, or say why there is none. Raises NoSeries, BatchError, StateError, OSError."""
     site = by_its_disks_clock(site, now)
     details = site.batch.describe(job_id)
-    holder = _take(site, job_id)
-    try:
+    with lease.held(site.paths.state / "lease", lease.myself(site.host, job_id, ""), seconds=_TIMEOUT):
         one = _Again(site, asked, now, job_id, details)
         try:
             return one.run()
         except (CronhpcError, OSError) as error:
             one.note_trouble(error)
             raise
-    finally:
-        if holder is not None:
-            lease.give_back(site.paths.state / "lease", holder)
-
-
-def _take(site: Site, job_id: str) -> lease.Holder | None:
-    """The lease, waited for a while; then, and where the disk refuses it, we go on without: claims make that safe."""
-    me = lease.myself(site.host, job_id, "")
-    until = elapsed() + _TIMEOUT
-    try:
-        while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
-            if elapsed() > until:
-                return None
-            time.sleep(0.05)
-    except OSError:
-        return None
-    return me
 
 
 class _Again:

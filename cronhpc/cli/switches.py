@@ -6,7 +6,6 @@ They write files, so any teammate may use them. Where the directory's owner does
 from __future__ import annotations
 
 import os
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -539,18 +538,10 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
     state = memory.load(paths.entries).entries.get(name)
     if state is None or state.suspended is None:
         return False
-    me = lease.myself(os.uname().nodename, "", "")
-    place = paths.state / "lease"
-    until = time.monotonic() + _TIMEOUT
-    while (holder := lease.take(place, me, lambda _: False)) is not None and time.monotonic() < until:
-        time.sleep(0.1)
-    try:
+    with lease.held(paths.state / "lease", lease.myself(os.uname().nodename, "", ""), seconds=_TIMEOUT):
         known = memory.load(paths.entries)
         known.entries[name] = replace(known.entries[name], suspended=None, failures=0)
         memory.save(paths.entries, known)
-    finally:
-        if holder is None:
-            lease.give_back(place, me)
     return True
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from cronhpc.core.model import Problem
 from cronhpc.cron.values import by_field, dataclass
@@ -23,7 +23,7 @@ from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -64,12 +64,31 @@ def myself(host: str, job_id: str, restarts: str) -> Holder:
     return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)
 
 
-def wait_and_take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
+@contextmanager
+def held(
+    path: Path, me: Holder, job_gone: Callable[[str], bool] = lambda _: False, seconds: float = _WAITS
+) -> Iterator[Holder | None]:
+    """The lease for the length of a `with`; beside the holder that it gives, who does not end, one goes on without.
+
+    It only saves work: claims are what makes two ticks safe. So it is no error where the disk refuses one.
+    """
+    try:
+        holder = wait_and_take(path, me, job_gone, seconds)
+    except OSError:
+        holder = None
+    try:
+        yield holder
+    finally:
+        if holder is None:
+            give_back(path, me)
+
+
+def wait_and_take(path: Path, me: Holder, job_gone: Callable[[str], bool], seconds: float = _WAITS) -> Holder | None:
     """Take the lease, after a few seconds if need be; beside the holder that is returned, one goes on without it.
 
     None: it is mine, or there can be none. Raises OSError.
     """
-    until = time.monotonic() + _WAITS
+    until = time.monotonic() + seconds
     pause = 0.1
     while True:
         holder = take(path, me, job_gone)

@@ -106,6 +106,19 @@ def test_whether_the_holder_ends_its_tick(  # noqa: PLR0917 - a table's columns
         assert lease.wait_and_take(path, ME, lambda _: False) == holder, "at once: nobody waits for it"
 
 
+def test_it_is_held_for_the_length_of_a_with_and_beside_a_holder_who_stays_it_is_left_to_that_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lease"
+    with lease.held(path, ME) as beside:
+        assert (beside, lease.read(path)) == (None, ME)
+    assert not path.exists()
+    held(tmp_path, ELSEWHERE, seconds_ago=0)
+    with lease.held(path, ME, seconds=0.0) as beside:
+        assert beside == ELSEWHERE
+    assert lease.read(path) == ELSEWHERE
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"host": 1}', "[]"], ids=["empty", "torn", "of another form", "a list"])
 def test_a_lease_that_cannot_be_read_stops_nobody_for_ever(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lease"
