@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
-from cronhpc.core.attempts import deadline_of, with_log
+from cronhpc.core.attempts import with_log
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
-_NO_FOR_GOOD = 86400  # seconds
 _LOST = 8  # submissions in a row without an answer: then there is nobody to answer
 _BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
@@ -348,7 +347,7 @@ class Submitter:
             return error
         except BatchError as error:
             self.progress.submission_failed(error, elapsed() - began)
-            return Refused(f"{error.text} (tried again for a day)") if self._was_no_for_long(row, error) else error
+            return error
         try:
             recorded = self.claims.record(row.key, job_id, self.progress.clock)
             if not recorded and self.claims.job_id(row.key) != job_id:
@@ -358,12 +357,6 @@ class Submitter:
                 f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will"
             )
         return job_id
-
-    def _was_no_for_long(self, row: Submit, error: BatchError) -> bool:
-        """Whether a no in unknown words is taken for one for good: a day after the claim, if it has no deadline."""
-        claim = self.world.claimed().get(row.key)
-        since = claim.at if claim is not None and deadline_of(row.entry, row.key.slot) is None else 0
-        return type(error) is BatchError and 0 < since <= self.world.now - _NO_FOR_GOOD
 
     def _submission(self, row: Submit) -> Submission:
         entry, key = row.entry, row.key
