@@ -393,11 +393,13 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     look = _Look(effect.world)
     series = {each.entry.name for each in (effect.world.series if effect.world else ())}
     lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
-    undo = command(kind, *done, options=(*(("--anyway",) if lost else ()), *_as_it_was(kind, done, standing)))
+    over = {each.name for each in standing if each.kind == kind and each.expired(console.now)}
+    stood = [name for name in done if name not in over]
+    undo = command(kind, *stood, options=(*(("--anyway",) if lost else ()), *_as_it_was(kind, stood, standing)))
     gone = {path for row in rows for path in row.removed}
     meant = [each for each in standing if "ALL" in done or each.name in {*done, "ALL"}]
     others = [f"{each.kind}/{text.word(each.name)}" for each in meant if each.path not in gone]
-    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo if done else None}
+    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo if stood else None}
 
     def words() -> str:
         from cronhpc.views.decisions import deed_lines
@@ -415,7 +417,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
             again = "nobody will submit its next slots: " + effect.fix
         lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
         lines += [*deed_lines(effect.deeds, effect.now), *effect.not_done()]
-        lines += [joined("; undo: ", (again, undo))] if any(row.removed for row in rows) else []
+        lines += [joined("; undo: ", (again, *([undo] if stood else [])))] if any(row.removed for row in rows) else []
         return joined("\n", lines)
 
     console.answer(facts, words)
@@ -426,7 +428,7 @@ def _as_it_was(kind: str, names: Sequence[str], standing: Sequence[Switch]) -> t
     """The options that set these switches again as they stood, where they stood alike."""
     were = {(each.reason, each.expires) for each in standing if each.kind == kind and each.name in names}
     reason, expires = were.pop() if len(were) == 1 else ("", None)
-    found = ("--reason", reason) if reason else ()
+    found = (f"--reason={reason}",) if reason.startswith("-") else ("--reason", reason) if reason else ()
     return (*found, "--expires", str(iso(expires))) if expires is not None else found
 
 

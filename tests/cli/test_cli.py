@@ -597,6 +597,26 @@ def test_the_undo_of_unkill_sets_it_as_it_stood(shell: Shell) -> None:
     assert "the disk is full" in shell("status", now=now).out
 
 
+@pytest.mark.parametrize(
+    ("reason", "left"),
+    [
+        pytest.param("-full\n", ["-full"], id="a reason like an option"),
+        pytest.param("- disk full\n", ["- disk full"], id="a reason with a dash in front"),
+        pytest.param("over\nexpires: 2020-01-01\n", None, id="one that had expired stopped nothing: no undo"),
+    ],
+)
+def test_the_undo_of_unkill_can_be_typed(shell: Shell, reason: str, left: list[str] | None) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    switch = shell.cron / "kill" / "backup"
+    switch.write_text(reason)
+    said = shell("unkill", "backup", now=later()).out
+    _, has_undo, undo = said.partition("undo: cronhpc ")
+    assert bool(has_undo) == (left is not None), said
+    if left is not None:
+        assert shell(*shlex.split(undo), now=later()).code in {0, 1}
+        assert switch.read_text().splitlines() == left
+
+
 NAMED = [
     pytest.param("backup", id="an entry"),
     pytest.param("my job 50%", id="an entry with blanks and percent"),
