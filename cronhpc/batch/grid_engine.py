@@ -302,7 +302,7 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent
 # --- how jobs ended -------------------------------------------------------------------------------------------------
 
 _SIGNALLED = "100"  # the script's own shell was ended by a signal
-_OF_QDEL = {9, 15, None}  # KILL is what qdel sends, where a queue has no way of its own
+_OF_QDEL = {9, 12, 15, None}  # KILL is what qdel sends, USR2 before it to a job with -notify; or a queue's own way
 _TROUBLE = {
     "26": Result.FAILED,
     "28": Result.FAILED,

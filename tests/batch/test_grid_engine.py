@@ -264,6 +264,7 @@ def test_how_jobs_ended(job_id: str, result: Result, detail: str) -> None:
     ("status", "result"),
     [
         pytest.param("137                  (Killed)", Result.CANCELLED, id="qdel, for all that is told"),
+        pytest.param("140                  (User defined signal 2)", Result.CANCELLED, id="qdel of one with -notify"),
         pytest.param("139                  (Segmentation fault)", Result.FAILED, id="a fault of its own"),
         pytest.param("138                  (User defined signal 1)", Result.FAILED, id="its soft limit of time"),
     ],
