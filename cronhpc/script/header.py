@@ -206,15 +206,17 @@ def _words(text: str) -> list[str]:
 
 
 _CRONTAB_LINE = re.compile(r"\s*(@[a-z]+|(?:\S+\s+){4}\S+)\s+((?:[a-z]\S*\s+\S|[/~.$]\S).*)")
+_POLICY = re.compile(r"[a-z-]+[=:]")  # without its dashes
 
 
 def _whole_line(rest: str) -> tuple[str, str] | None:
     """The schedule and the command of a crontab's line; None for what is none."""
     match = _CRONTAB_LINE.fullmatch(rest.rstrip())
-    if match is None or _FIELD.match(match[2]) or match[1] == "@every":
+    if match is None or _FIELD.match(match[2].split()[0]) or _POLICY.match(match[2]):
         return None
     fields = match[1].split()
-    return (" ".join(fields), match[2]) if fields[0][0] == "@" or all(map(_FIELD.match, fields)) else None
+    timed = match[1][1:] in _NAMES - {"reboot"} if match[1][0] == "@" else all(map(_FIELD.match, fields))
+    return (" ".join(fields), match[2]) if timed else None
 
 
 @lru_cache(maxsize=1024)

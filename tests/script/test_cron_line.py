@@ -123,6 +123,20 @@ WRONG = {
 }
 
 
+NO_COMMAND = {  # what the schedule's own reader says of it is to the point
+    "blanks in a list": "#CRON 0 4 * * mon, tue, wed",
+    "policies without their dashes": "#CRON 0 4 * * * overlap=skip retries=2",
+    "policies as YAML has them": "#CRON 0 4 * * * overlap: skip",
+    "a name that is no schedule's": "#CRON @see the manual page",
+    "what no cluster has": "#CRON @reboot ~/bin/sync",
+}
+
+
+@pytest.mark.parametrize("line", NO_COMMAND.values(), ids=NO_COMMAND.keys())
+def test_what_is_no_command_is_not_to_be_put_into_the_script(line: str) -> None:
+    assert [problem.fix for problem in header(line).problems] == []
+
+
 @pytest.mark.parametrize(("line", "fix"), WRONG.values(), ids=WRONG.keys())
 def test_what_cannot_be_read_is_an_error_with_the_fix(line: str, fix: str) -> None:
     (problem,) = header(line).problems
