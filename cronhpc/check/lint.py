@@ -172,7 +172,7 @@ def lint_script(
     ]
     if b"\0" in data or not data.strip():
         found = [*first]  # the rest is noise
-    kept = [*_unknown_ignores(data), *_without_ignored(found, data)]
+    kept = [*_unknown_ignores(data), *without_ignored(found, data)]
     return tuple(replace(p, file=path_shown) for p in sorted(dict.fromkeys(kept), key=lambda p: (p.line, p.code)))
 
 
@@ -326,7 +326,8 @@ def _ignores(data: bytes) -> Iterable[tuple[int, bool, bool, tuple[str, ...]]]:
             yield number, bare.startswith(match[0]), top, codes
 
 
-def _without_ignored(problems: Iterable[Problem], data: bytes) -> Iterable[Problem]:
+def without_ignored(problems: Iterable[Problem], data: bytes) -> Iterable[Problem]:
+    """Those that no comment of the script silences."""
     here: set[tuple[str, int]] = set()
     everywhere: set[str] = set()
     for line, alone, top, codes in _ignores(data):

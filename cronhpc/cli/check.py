@@ -16,7 +16,7 @@ from cronhpc.batch import connect, dialect_of, examinable, examined
 from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run_many, which
 from cronhpc.batch.process import run as run_program
-from cronhpc.check.lint import lint_script, unreadable
+from cronhpc.check.lint import lint_script, unreadable, without_ignored
 from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
@@ -144,7 +144,8 @@ def unread(world: World, environ: Mapping[str, str]) -> World:
             data = read_script(entry.script)
         except OSError:
             return entry
-        found = [_about(each, entry.script) for each in unreadable(data, _unreadable(data, environ))]
+        said = without_ignored(unreadable(data, _unreadable(data, environ)), data)
+        found = [_about(each, entry.script) for each in said]
         return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in found)))
 
     new = world.never_ran()[:_NEW]
