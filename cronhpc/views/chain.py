@@ -158,7 +158,7 @@ def fix_of(chain: Chain, state: str, start: Advice) -> str:
     killed = newest.result == Result.FAILED and (newest.signal == _KILL or newest.exit_code == 128 + _KILL)
     if killed or newest.result == Result.OUT_OF_MEMORY:
         return "give it more memory: scheduler: {sbatch: {mem: 1G}} in cronhpc.yaml, then " + start
-    if newest.result == Result.TIMEOUT:
+    if newest.result == Result.TIMEOUT and chain.via != "daemon":  # that one's time follows from the interval
         return "give it more time: scheduler: {sbatch: {time: 20}} in cronhpc.yaml, then " + start
     return "see scheduler/scheduler.log; a tick now: " + command("tick")
 

@@ -241,6 +241,15 @@ CHAINS = {
             "  give it more time: scheduler: {sbatch: {time: 20}} in cronhpc.yaml, then cronhpc start"
         ),
     ),
+    "a daemon's link hit its time limit, which no setting gives": (
+        replace(
+            QUIET, chain=replace(CHAIN, via="daemon", ended_badly={"4709": replace(KILLED, result=Result.TIMEOUT)})
+        ),
+        (
+            "failing: job 4709 hit its time limit on cpu1 at 14:03; next 15:00 (job 4711); spare 15:30 (job 4712); "
+            "last tick 14:00:04 (7 min ago)  see scheduler/scheduler.log; a tick now: cronhpc tick"
+        ),
+    ),
     "it was lost with its node": (
         replace(QUIET, chain=replace(CHAIN, ended_badly={"4709": replace(KILLED, result=Result.NODE_FAIL)})),
         (
