@@ -342,7 +342,7 @@ class _Index:
 
     def _live(self, name: str) -> list[LiveRun]:
         """Attempts that have not ended, oldest first."""
-        now = self.world.now
+        now, last = self.world.now, self.world.kept.last_tick or 0
         ended = {finish.key for finish in self.ended.get(name, ())}
         found = [
             runs.live_facts(
@@ -353,7 +353,8 @@ class _Index:
                 absent=self.absent.get(claim.job_id or ""),
             )
             for claim in self.claims.get(name, ())
-            if claim.job_id or claim.state is ClaimState.CLAIMED
+            if claim.job_id
+            or (claim.state is ClaimState.CLAIMED and claim.at > last)  # older: it could not be submitted
             if claim.state is not ClaimState.FINISHED
             and claim.key not in ended | self.withdrawn | self.submitted.keys()
         ]

@@ -878,6 +878,14 @@ SENTENCES = {
             "that in seconds; was it killed, the next one finds the job or submits it: cronhpc tick"
         ),
     ),
+    "its slot was claimed by the last tick, which could not submit it: nobody does just now": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            claims=(Claim(Key("backup", at("14:00")), ClaimState.CLAIMED, "backup", at=at("14:00:04")),),
+        ),
+        "backup",
+        "It has not run yet. Now: cronhpc run backup",
+    ),
     "never ran": (with_entry(entry("backup")), "backup", "It has not run yet. Now: cronhpc run backup"),
     "runs": (
         with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
