@@ -432,7 +432,10 @@ class Pbs(ByCommands):
 
     def _look(self) -> list[Row]:
         """Each job and each task. Without an id qstat would list everybody's."""
-        names = ids(self.commands.look(["qselect", "-u", self._user()]))
+        selected = self.commands.look(["qselect", "-u", self._user()])
+        names = ids(selected)
+        if not names and selected.out.strip():
+            self._server()  # a wrapper alone may have spoken, of a server that is down: that is no empty queue
         listed: list[Row] = []
         for some in chunks(names):
             listed += rows(answer(self.commands.look(["qstat", "-t", "-f", "-F", "json", *some])))

@@ -80,6 +80,25 @@ def test_a_server_that_does_not_answer_is_no_empty_queue(server: Server) -> None
         server.batch().queue()
 
 
+@pytest.mark.parametrize(
+    ("answers", "jobs"),
+    [
+        pytest.param(True, (), id="its greeting stands before an empty answer"),
+        pytest.param(False, None, id="it says that the server is down, and exits 0"),
+    ],
+)
+def test_what_a_sites_wrapper_says_alone_is_no_empty_queue(
+    server: Server, jobs: tuple[()] | None, *, answers: bool
+) -> None:
+    (server.folder / "qselect.out").write_text("PBS at this site: see the wiki\n")
+    (server.folder / "qstat.out").write_text('{"timestamp": 1}' if answers else "PBS at this site: see the wiki\n")
+    if jobs is not None:
+        assert server.batch().queue().jobs == jobs
+    else:
+        with pytest.raises(Unreachable):
+            server.batch().queue()
+
+
 def test_a_held_job_gets_its_logs_name_with_its_release(server: Server) -> None:
     for name in ("712.pbshost", "715[].pbshost"):
         server.jobs[name]["Output_Path"] = (
