@@ -40,9 +40,9 @@ def note(frame, event, _):
         entered.add(code.co_filename[len(package) + 1 :])
 
 out, err = io.StringIO(), io.StringIO()
-door = Console(now, dict(os.environ), out, err, is_terminal=False)
+console = Console(now, dict(os.environ), out, err, is_terminal=False)
 sys.setprofile(note)
-code = main(["tick", "--dir", root], door)
+code = main(["tick", "--dir", root], console)
 sys.setprofile(None)
 print(json.dumps({"code": code, "entered": sorted(entered), "said": out.getvalue() + err.getvalue()}))
 """

@@ -12,6 +12,7 @@ TEXTS = [
     *sorted(PROJECT.glob("cronhpc/**/*.py")),
     *sorted(PROJECT.glob("docs/*.md")),
     *sorted(PROJECT.glob("deploy/**/*.md")),
+    *sorted(PROJECT.glob("jobs/lib/*.py")),
     *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "jobs/README.md")),
 ]
 GONE = {

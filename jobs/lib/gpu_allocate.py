@@ -52,4 +52,4 @@ def _call(cuda: ctypes.CDLL, name: str, *arguments: object, card: int | None = N
 
 
 if __name__ == "__main__":
-    shelf.door(main)
+    shelf.run(main)

@@ -116,4 +116,4 @@ def _carry_out(root: int, log: Log, why: str, *, delete: bool) -> bool:
 
 
 if __name__ == "__main__":
-    shelf.door(main)
+    shelf.run(main)

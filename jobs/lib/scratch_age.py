@@ -92,4 +92,4 @@ def _listed(settings: Settings, found: Sequence[Old]) -> str:
 
 
 if __name__ == "__main__":
-    shelf.door(main)
+    shelf.run(main)

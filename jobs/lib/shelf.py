@@ -32,7 +32,7 @@ class Broken(Exception):
     """The job cannot do its work: what, and the fix. It ends with exit code 2."""
 
 
-def door(main: Callable[[Settings], int]) -> None:
+def run(main: Callable[[Settings], int]) -> None:
     """Run a job's main and exit with its code. Raises SystemExit; what is broken is one line, never a stack trace."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     code, why = BROKEN, ""
@@ -79,7 +79,7 @@ class Settings:
 
 
 def seconds_now() -> float:
-    """The clock, in seconds since 1970; jobs read it once, at their door."""
+    """The clock, in seconds since 1970; jobs read it once, when they begin."""
     return time.time()
 
 

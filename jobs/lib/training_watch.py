@@ -86,4 +86,4 @@ def main(settings: Settings) -> int:
 
 
 if __name__ == "__main__":
-    shelf.door(main)
+    shelf.run(main)

@@ -159,7 +159,7 @@ def test_what_is_broken_is_one_line_and_exit_code_2(
         raise OSError(28, "No space left on device", "/full")
 
     with pytest.raises(SystemExit) as ended:
-        shelf.door(full)
+        shelf.run(full)
     assert ended.value.code == shelf.BROKEN
     assert capsys.readouterr().err == "broken: /full: No space left on device\n"
 
