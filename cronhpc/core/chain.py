@@ -243,11 +243,12 @@ def _all_cancelled(world: World, links: Links) -> Iterator[CancelLink]:
 
 
 def _another_is_at_work(world: World, links: Links) -> bool:
-    """A link that runs beside us deals with its successor itself, and before its tick.
+    """A link that runs beside us deals with its successor itself, and before its tick: until it has noted that one.
 
     Beside a daemon's link that is its successor, which has just started.
     """
-    return any(job.id != world.call.link for job in links.running) and (
+    noted = int(world.chain.successor_noted) if world.chain.successor_noted.isdecimal() else 0
+    return any(job.id != world.call.link and int(job.id) >= noted for job in links.running) and (
         not world.call.link or world.call.by_daemon or int(links.running[0].id) < int(world.call.link)
     )
 

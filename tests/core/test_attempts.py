@@ -430,6 +430,14 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(8, "15:00", status="RUNNING"), SPARE),
         ["rest"],
     ),
+    "a link runs, and its successor is to come: left to it": (
+        linked(link(9, "15:00", status="RUNNING"), self_id="", facts={"successor_noted": "9"}),
+        ["rest"],
+    ),
+    "a link runs, and its successor went with `stop`: it submits no other": (
+        linked(link(9, "15:00", status="RUNNING"), self_id="", facts={"successor_noted": "11"}),
+        ["submit successor", "submit spare"],
+    ),
     "a higher link runs beside this one: ours to fix": (
         linked(link(18, "15:00", status="RUNNING"), SPARE),
         ["submit successor", "keep spare 12"],
