@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.conftest import LAB, MOST_WAIT, Lab, MakeLab, clean_environment, lab_command, stop
+from tests.lab.helpers_team import PYTHON
 
 pytestmark = pytest.mark.lab
 as_root = os.getuid() == 0
@@ -280,7 +281,7 @@ def test_on_a_fast_clock_jobs_and_commands_share_the_time_and_a_job_begins_on_it
 @pytest.mark.skipif(not as_root, reason="becoming somebody else needs root")
 def test_an_ordinary_user_can_have_a_lab_of_her_own(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
     place = cluster_user_dir("alice", name="lab")
-    argv = ["/usr/bin/python3", str(LAB)]
+    argv = [PYTHON, str(LAB)]
     lab.run([*argv, "up", "--dir", place], user="alice", env={"PATH": "/usr/bin:/bin"})
     shown = lab.run([*argv, "exec", "--dir", place, "--", "srun", "id", "-un"], user="alice").stdout
     lab.run([*argv, "down", "--dir", place], user="alice")
