@@ -336,6 +336,7 @@ def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: 
         pytest.param("kill $$; (exit 0)", ["daemon", "tick"], 0, id="told again: no third"),
         pytest.param("kill $$; touch $dir/scheduler/stop", ["daemon"], 0, id="stopped meanwhile: none"),
         pytest.param("(exit 143)", ["daemon"], 143, id="it alone was ended: none"),
+        pytest.param("sleep() { kill $$; }; (exit 75)", ["daemon", "tick"], 0, id="told while it waits: no third"),
     ],
 )
 def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
@@ -343,7 +344,7 @@ def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
 ) -> None:
     """Preempted in mid-burst a daemon left what was due to its successor, up to an hour later."""
     link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
-    link.write_text(link.read_text().replace("work=(tick) ended='' ", "work=(daemon --for 60) ended='' "))
+    link.write_text(link.read_text().replace("work=(tick) ended=''", "work=(daemon --for 60) ended=''"))
     told = stand.root / "work"
     told.write_text("")
     code, count = ticked(stand, f'echo "$work" >>{told}; {tick.replace("$count", "$((count + 1))")}')
