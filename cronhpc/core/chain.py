@@ -276,8 +276,9 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
         if job not in kept:
             beside = kept[0].id if kept else ""
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
+    in_daemons_place = world.call.by_daemon or (world.call.link and world.chain.via == "daemon")
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
-        if kind == SUCCESSOR and world.call.by_daemon and slot_of(world, job) <= world.now:
+        if kind == SUCCESSOR and in_daemons_place and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), _WAITS)
         elif (start := begins(world, job)) is None or abs(start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)

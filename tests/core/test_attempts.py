@@ -414,6 +414,10 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(11, "15:00", reason="Resources"), SPARE, by_daemon=True),
         ["keep successor 11", "keep spare 12"],
     ),
+    "a daemon's link is ended while its successor waits for nodes: its last tick leaves that, too": (
+        linked(link(11, "15:00", reason="Resources"), SPARE, facts={"via": "daemon"}),
+        ["keep successor 11", "keep spare 12"],
+    ),
     "a daemon's successor has just started, and has queued none yet: left to it": (
         linked(link(11, "15:00", status="RUNNING"), SPARE, by_daemon=True),
         ["rest"],
