@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core import chain
 from cronhpc.core.model import Call, ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
+from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass
 from cronhpc.engine.site import reckoned
 from cronhpc.store import scheduler
@@ -374,6 +375,8 @@ class Daemon:
         open_attempts = [c for c in world.claims if c.state is not ClaimState.FINISHED]
         if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
             at.append(now + _QUEUE)
+        if report.unreachable:  # a submission gave no answer, or met a limit
+            at.append(now + UNFINISHED_WAKE)
         if world.switches.unknown or any(switch.by == "unknown" for switch in world.switches.found):
             at.append(now + _UNKNOWN)
         if self.link:

@@ -266,6 +266,14 @@ def test_the_next_tick_comes_with_the_next_slot(began: str, took: float, after: 
     daemon.bell.close()
 
 
+def test_the_next_tick_after_a_lost_reply_comes_in_two_minutes() -> None:
+    site = worlds.world("14:00:02", worlds.entry(schedule="0 14 * * *"), states={"e": worlds.state("2026-11-26 14:00")})
+    daemon = Daemon(lambda: pytest.fail("not opened"), lambda: site.now, lambda _: None)
+    report = Report(site, plan(site), (), unreachable="Socket timed out on send/recv operation")
+    assert daemon._wanted(report) == 120
+    daemon.bell.close()
+
+
 # --- the daemon itself ---------------------------------------------------------------------------------------------
 
 
