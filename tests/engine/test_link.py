@@ -351,6 +351,22 @@ def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
     assert (told.read_text().split(), count, code) == (calls, len(calls), exits)
 
 
+@pytest.mark.parametrize(
+    ("waits", "calls"),
+    [
+        pytest.param([row(71, NOON + HOUR)], 2, id="it alone: one more tick"),
+        pytest.param([], 1, id="all were cancelled: it brings none back"),
+        pytest.param([row(72, NOON + HOUR, kind="spare")], 1, id="its successor, too: the spare takes over"),
+    ],
+)
+@pytest.mark.parametrize("tick", ["kill $$; (exit 143)", "sleep() { kill $$; }; (exit 75)"])
+def test_a_link_that_is_ended_with_its_successor_does_not_go_on(
+    tick: str, waits: list[str], calls: int, stand: Stand
+) -> None:
+    """An administrator's `scancel -u` was undone where a link ran."""
+    assert ticked(stand, tick, [row(JOB, NOON, "COMPLETING", "None"), *waits])[1] == calls
+
+
 @pytest.mark.parametrize("code", [75, 137])
 @pytest.mark.parametrize(
     ("mark", "calls"),
@@ -366,7 +382,7 @@ def test_a_link_that_was_stopped_meanwhile_looks_no_more(code: int, mark: str, c
     assert ticked(stand, tick)[1] == calls
 
 
-def ticked(stand: Stand, tick: str) -> tuple[int, int]:
+def ticked(stand: Stand, tick: str, then: list[str] | None = None) -> tuple[int, int]:
     """The exit code of a link with this tick, which knows its `count`, and how often it was called."""
     link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
     counted = stand.root / "ticked"
@@ -375,7 +391,7 @@ def ticked(stand: Stand, tick: str) -> tuple[int, int]:
     text, found = re.subn(r"^ *true$", lambda _: tick, link.read_text(), flags=re.MULTILINE)
     assert found == 1
     link.write_text(text.replace("#!/bin/bash\n", "#!/bin/bash\nsleep() { SECONDS=$((SECONDS + $1)); }\n", 1))
-    code, _ = stand.ended(Situation(NOON + 5))
+    code, _ = stand.ended(Situation(NOON + 5, then=then))
     return code, counted.read_text().count("\n")
 
 

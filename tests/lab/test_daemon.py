@@ -151,3 +151,16 @@ def test_a_daemon_that_is_a_job_and_is_cancelled_calls_its_successor_for_the_nex
     finally:
         team.cronhpc("stop")
     team.lab.wait_for(lambda: not team.links("RUNNING") and not team.links())
+
+
+def test_a_daemon_that_is_a_job_brings_nothing_back_once_all_jobs_of_its_user_are_cancelled(team: Team) -> None:
+    """`scancel -u` by an administrator was undone in the seconds that its last tick had."""
+    team.settings("scheduler: {interval: 1h, min-interval: 1m}\nkill: {group: labgroup}\n")
+    team.lab.run(["bash", "-c", f"{' '.join(team.argv('start', '--daemon'))}"], "alice", env=team.env)
+    try:
+        team.lab.wait_for(lambda: team.links("RUNNING") and team.links() and (team.root / "status.json").exists())
+        team.lab.run(["scancel", "-u", "alice"])
+        team.lab.wait_for(lambda: not team.links("RUNNING") and not team.links("COMPLETING"))
+        assert not team.links()
+    finally:
+        team.cronhpc("stop")
