@@ -13,6 +13,7 @@ from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm
 from cronhpc.batch.slurm.text import Unclear
 from cronhpc.core.model import Accounting, Job, Queue
+from cronhpc.cron.values import replace
 from tests.worlds import job
 
 SUSPEND_ERROR = Finished(1, "", "slurm_suspend error: Unspecified error\n")
@@ -154,17 +155,26 @@ RECORDS = [
     pytest.param({"14": OURS.replace("1300Z", "1200Z"), "1234": ""}, "", id="a job of another slot"),
     pytest.param({}, "", id="nobody knows it: no answer, or a number of something else"),
 ]
+WITHDRAWN = job(9, "CANCELLED", comment="cronhpc=id/e@20261127T1300Z.1", command="/s.slurm")
+LISTED = [
+    pytest.param(job(9), id="a list with another job"),
+    pytest.param(WITHDRAWN, id="a list with one that was withdrawn before its slot"),
+    pytest.param(replace(WITHDRAWN, comment="proj=a"), id="that, and the site has replaced comments"),
+]
 
 
+@pytest.mark.parametrize("listed", LISTED)
 @pytest.mark.parametrize(("records", "found"), RECORDS)
 def test_a_job_that_a_cached_list_does_not_have_yet_is_known_by_its_number_among_banners(
-    records: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
+    listed: Job, records: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each submission waits for a further tick."""
     printed = Finished(0, "*** Welcome. ***\n14\nYour project has 1234\n", "sbatch: lua: your job was checked\n")
-    slurm = Answering(job(9))
+    slurm = Answering(listed)
 
     def shown(_: Slurm, job_id: str) -> str:
+        if job_id == listed.id:
+            return "JobId=9 JobName=s.slurm\n   StdOut=/l/9.out"
         if job_id not in records:
             raise Unreachable("Invalid job id specified")
         return records[job_id]

@@ -90,8 +90,9 @@ class Slurm(ByCommands):
         """The id of what was just submitted, as the queue knows it; "" where nothing is certain. Raises Unreachable.
 
         Where sites cache its list, that does not have the job yet: then the numbers that were printed are asked about.
+        One that has ended and was not printed is of an earlier submission: that was taken back before its slot came.
         """
-        jobs = self.queue().jobs
+        jobs = [job for job in self.queue().jobs if job.live or job.id in numbers]
         if found := rows.submitted(jobs, job, numbers):
             return found
         for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
