@@ -88,7 +88,13 @@ def test_any_name_is_a_label(name: str) -> None:
     ("world", "name", "code", "line"),
     [
         pytest.param(QUIET, None, 0, "CRONHPC OK - 4 entries fine | ", id="all is well"),
-        pytest.param(WORLD, None, 2, "CRONHPC CRITICAL - train-watch stopped by bob", id="something failed"),
+        pytest.param(
+            WORLD,
+            None,
+            2,
+            "CRONHPC CRITICAL - backup failed 3 times in a row, exit 1; train-watch stopped by bob",
+            id="what failed stands before a switch",
+        ),
         pytest.param(replace(WORLD, states={}), None, 1, "CRONHPC WARNING - train-watch", id="only a switch"),
         pytest.param(WORLD, "backup", 2, "CRONHPC CRITICAL - backup failed 3 times", id="one entry, failed"),
         pytest.param(WORLD, "hub-sync", 0, "CRONHPC OK - 1 entry fine | ", id="one entry, fine"),
