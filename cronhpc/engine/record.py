@@ -158,6 +158,14 @@ class _Keeper:
             following = state.next_slot if state.next_slot is not None and state.next_slot > slot else None
             self.states[name] = replace(state, watermark=slot, next_slot=following, blocked_reason="")
 
+    def _had_its_turn(self, name: str, key: Key) -> None:
+        if key.by_hand:
+            return
+        if key.slot <= self.world.now:  # one to come is its claim's own
+            self._used(name, key.slot)
+        self.states[name] = replace(self.states.get(name, NEW_STATE), blocked_since=0)
+        self.served.add(name)
+
     def _due_still(self, name: str, why: str) -> None:
         """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
         state = self.states.get(name, NEW_STATE)
@@ -202,6 +210,9 @@ class _Keeper:
         decision = outcome.decision
         if isinstance(decision, model.Submit):
             self._submitted(decision, outcome)
+        elif isinstance(decision, model.Adopt):  # submitted, and only the answer was lost
+            if outcome.done is Done.OK and (adopted := self.names.get(decision.key.entry)):
+                self._had_its_turn(adopted, decision.key)
         elif isinstance(decision, model.Skip):
             self._used_up(decision)
         elif isinstance(decision, model.Wait):
@@ -230,11 +241,7 @@ class _Keeper:
     def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
         name, key = decision.entry.name, decision.key
         if outcome.done in {Done.OK, Done.FAILED} or outcome.job_id:
-            if not key.by_hand:
-                if key.slot <= self.world.now:  # one to come is its claim's own
-                    self._used(name, key.slot)
-                self.states[name] = replace(self.states.get(name, NEW_STATE), blocked_since=0)
-                self.served.add(name)
+            self._had_its_turn(name, key)
             self._count_submission(key, beyond=decision.beyond_schedule)
         elif not key.by_hand and key.slot <= self.world.now:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cronhpc.core.model import (
+    Adopt,
     ClaimState,
     Decision,
     Done,
@@ -67,6 +68,16 @@ SITUATIONS: dict[str, Kept] = {
         state("13:00", blocked_since=at("14:01")),
         (Wait(E, at("14:00"), Reason.BUDGET, "no more"),),
         {"blocked_since": at("14:01"), "blocked_reason": "over budget: no more"},
+    ),
+    "the job of a lost answer is found: its entry has had its turn": Kept(
+        state("13:00", blocked_since=at("14:01"), blocked_reason="no answer"),
+        (Adopt(FIRST, "7"),),
+        {"blocked_since": 0, "blocked_reason": "", "watermark": at("14:00")},
+    ),
+    "… and its slot is still to come": Kept(
+        state("13:00", blocked_since=at("14:01")),
+        (Adopt(key("e", "15:00"), "7"),),
+        {"blocked_since": 0, "watermark": at("13:00")},
     ),
     "a slot that has not come waits for nothing": Kept(
         state("14:00", next_slot=at("15:00")),
