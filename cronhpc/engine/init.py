@@ -14,6 +14,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import TOKEN, Problem, command
 from cronhpc.cron.values import dataclass
+from cronhpc.inside.switch_file import owner
 from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.script.spelling import has_directives
 from cronhpc.store import trust
@@ -351,6 +352,9 @@ def _shared(path: Path, group: str) -> list[str]:
     except KeyError:
         raise DirectoryError(f"there is no group {group}. Name one of yours: {_groups()}.") from None
     except PermissionError:
+        if (uid := path.stat().st_uid) != os.geteuid():
+            what = f"{path} belongs to {owner(uid)}: only its owner gives it to a group."
+            raise DirectoryError(f"{what} For one of your own: " + command("init", options=("--dir", "DIR"))) from None
         raise DirectoryError(f"{path} cannot be given to group {group}. Name one of yours: {_groups()}.") from None
     return [f"{path.name}/ may be written by group {group}"]
 

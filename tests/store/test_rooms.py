@@ -285,6 +285,26 @@ def test_init_gives_no_folder_to_a_group_through_a_link(tmp_path: Path) -> None:
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize(
+    ("uid", "said"),
+    [
+        pytest.param(os.geteuid(), r"kill cannot be given to group .*Name one of yours", id="its owner's"),
+        pytest.param(os.geteuid() + 1, r"kill belongs to .*only its owner gives it to a group", id="somebody else's"),
+    ],
+)
+def test_a_folder_that_is_not_given_to_a_group_says_why(
+    uid: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: int) -> None:
+        raise PermissionError
+
+    group = my_group()
+    monkeypatch.setattr(os, "fchown", refused)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    with pytest.raises(DirectoryError, match=said):
+        init.init(tmp_path / "cron", {}, group=group)
+
+
 @pytest.mark.parametrize("room", ["state", "scheduler"])
 def test_init_changes_no_file_behind_a_link(tmp_path: Path, room: str) -> None:
     private = tmp_path / "private"
