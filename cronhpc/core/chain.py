@@ -229,7 +229,7 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     taken = 0 if wake <= world.now else 1  # one that is due leaves the next whole interval to those ahead
     ahead = [boundary(world.now, interval) + (n + taken) * interval for n in range(world.chain.prequeue - 1)]
     yield from _reconcile(world, SUCCESSOR, links.successors, [wake, *ahead])
-    yield from _spare(world, links.spares)
+    yield from _spare(world, links)
 
 
 def _all_cancelled(world: World, links: Links) -> Iterator[CancelLink]:
@@ -253,14 +253,18 @@ def _another_is_at_work(world: World, links: Links) -> bool:
     )
 
 
-def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
-    interval = world.settings.interval
+def _spare(world: World, links: Links) -> Iterator[Decision]:
+    """A spare half an interval behind; while there is no successor it stays: it may be all that comes."""
+    interval, spares = world.settings.interval, links.spares
     if world.kept.no_submit_slot:
         for job in spares:
             yield CancelLink(SPARE, job.id, f"it takes the place of a run: {world.kept.no_spare}")
     if world.kept.no_submit_slot or (world.kept.no_spare and not spares):
         return
-    yield from _reconcile(world, SPARE, spares, [boundary(world.now, interval) + interval // 2])
+    at = boundary(world.now, interval) + interval // 2
+    starts = [] if links.successors else [begins(world, job) for job in spares]
+    at = min([at, *(start for start in starts if start is not None and start > world.now)])
+    yield from _reconcile(world, SPARE, spares, [at])
 
 
 def crowds(world: World) -> bool:

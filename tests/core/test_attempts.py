@@ -349,6 +349,14 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(NEXT, link(12, "15:30", "spare")),
         ["keep successor 11", "move spare 12"],
     ),
+    "… while there is no successor: it stays, for under a limit it may be all that comes": (
+        linked(link(12, "15:30", "spare")),
+        ["submit successor", "keep spare 12"],
+    ),
+    "… and that was long ago: pushed": (
+        linked(link(12, "14:30", "spare")),
+        ["submit successor", "move spare 12"],
+    ),
     "two successors: the lowest id stays": (
         linked(NEXT, link(14, "16:00"), SPARE),
         ["cancel successor 14", "keep successor 11", "keep spare 12"],
