@@ -92,11 +92,16 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
     gc.set_threshold(700)  # it stays, so what it drops is collected as is usual
 
     def tell(news: Report | Exception) -> None:
-        if isinstance(news, Exception):
-            console.complain(str(news))
-        elif worth_telling(news):
-            report(news, console, news.world.settings.timezone)
-        console.out.flush()  # whoever follows the log sees it when it happens
+        try:
+            if isinstance(news, Exception):
+                console.complain(str(news))
+            elif worth_telling(news):
+                report(news, console, news.world.settings.timezone)
+            console.out.flush()  # whoever follows the log sees it when it happens
+        except BrokenPipeError:
+            raise
+        except OSError:  # its disk is full: the log lacks some lines, and the work goes on
+            pass
 
     daemon = Daemon(
         lambda: site_of(console),

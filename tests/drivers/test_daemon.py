@@ -556,6 +556,23 @@ def test_it_ends_after_the_time_given(root: Path) -> None:
 
 
 @pytest.mark.processes
+def test_a_log_on_a_full_disk_ends_it_not(root: Path) -> None:
+    (root / "cronhpc.yaml").write_text(WORK.replace("0 0 1 1 *", "'* * * * *'").replace("sleep 300", "'true'"))
+    (root / "kill" / "work").touch()  # told of at the first tick
+    argv = [sys.executable, "-m", "cronhpc", "daemon", "--dir", str(root)]
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.Popen(argv, env=environment(root), stdout=full, stderr=full)
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(6)
+        assert process.poll() is None
+        assert json.loads((root / "status.json").read_text())["chain"]["resident"]
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+@pytest.mark.processes
 def test_settings_that_cannot_be_used_are_said_once_and_switches_go_on_acting(root: Path) -> None:
     job = running(root)
     with running_daemon(root) as daemon:
