@@ -417,7 +417,14 @@ def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
         why = "has no log yet. Now: " + command("run", args.name)
     else:
         why = f"names its own output in {entry.source} ({own_output(site_of(console).batch.dialect)}): look there."
-    console.complain(f"{text.name(args.name)} " + why)
+    return _no_answer(f"{text.name(args.name)} " + why, console)
+
+
+def _no_answer(why: str, console: Console) -> int:
+    if console.as_json:
+        console.json({"error": console.text(why)})
+    else:
+        console.complain(why)
     return ATTENTION
 
 

@@ -12,6 +12,7 @@ from cronhpc.core.model import Job, Problem, Settings, command
 from cronhpc.core.model.site import Finding
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass
+from cronhpc.script.advice import word
 from cronhpc.script.sbatch_options import time_limit
 from cronhpc.store.logs import Space, low
 
@@ -449,7 +450,8 @@ def of_disk(disk: Disk, *, seen: bool = False, probes: bool = True, alone: bool 
     elif disk.reach == "memory" and not seen:
         yield Check.DISK_IN_MEMORY(where=where)
     elif disk.reach == "local" and not (seen or alone):
-        yield Check.DISK_LOCAL(where=where, fix="" if probes else f"See whether a job finds it: ls -d {disk.path}")
+        fix = "" if probes else f"See whether a job finds it: ls -d {word(disk.path)}"
+        yield Check.DISK_LOCAL(where=where, fix=fix)
     else:
         yield Check.DISK_FINE(where=where, shared=", shared" if disk.reach == "shared" else "")
     loose = [

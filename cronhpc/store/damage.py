@@ -146,7 +146,7 @@ def fix(error: OSError) -> str:
         return ""
     path = Path(error.filename)
     shut = (p for p in (*reversed(path.parents), path) if not os.access(p, os.X_OK if p != path else os.R_OK | os.W_OK))
-    place = next(shut, path)
+    place = next(shut, path.parent)  # where it is open itself, its folder lets nothing be put in its place
     while not os.path.lexists(place):  # it cannot be made, where it would be
         place = place.parent
     uid = place.lstat().st_uid

@@ -874,6 +874,9 @@ def test_a_log_that_is_not_there(logs: Shell, arguments: tuple[str, ...], words:
     said = logs("logs", *arguments)
     assert said.code == 1
     assert words in said.err
+    as_json = logs("logs", *arguments, "--json")
+    assert as_json.code == 1
+    assert words in as_json.json["error"]
 
 
 def test_logs_of_an_entry_that_never_ran_names_the_command(shell: Shell) -> None:

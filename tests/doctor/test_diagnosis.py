@@ -64,6 +64,8 @@ def test_where_no_probe_job_is_run_none_is_advised() -> None:
     """On Grid Engine, PBS and LSF `doctor --submit` looks at a held job, and at no node: it told to call itself."""
     found = next(of_disk(replace(SHARED, reach="local"), probes=False))
     assert str(found.fix) == "See whether a job finds it: ls -d /home/alice/cron"
+    found = next(of_disk(replace(SHARED, reach="local", path="/home/alice b/cron"), probes=False))
+    assert str(found.fix) == "See whether a job finds it: ls -d '/home/alice b/cron'"
 
 
 MACHINES: dict[str, tuple[Here, list[tuple[str, str]], str]] = {

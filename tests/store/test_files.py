@@ -151,6 +151,13 @@ def test_a_file_system_without_hard_links_is_named_by_what_it_lacks(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_cannot_be_replaced_is_fixed_at_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "entries.json").touch()
+    tmp_path.chmod(0o555)
+    said = fix(PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "entries.json")))
+    assert said == f"It is yours: chmod u+rwX {tmp_path}"
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_a_claim_and_its_steps_outlive_any_one_error_that_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
