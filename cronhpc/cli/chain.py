@@ -118,6 +118,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
         return False
     if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
         gone = how.via in {"", "chain", "daemon"} and _links_gone(paths, console)
+        gone = gone or (how.via == "resident" and _daemon_gone(console))
         if not gone:
             saw_links(paths, console.now)
         return gone
@@ -145,6 +146,16 @@ def _links_gone(paths: Paths, console: Console) -> bool:
         return links_gone(replace(site, batch=batch), console.now)
     except (CronhpcError, OSError):
         return False  # unknown; said by what comes when the next tick is overdue
+
+
+def _daemon_gone(console: Console) -> bool:
+    from cronhpc.drivers.start import daemon_trouble
+
+    try:
+        site = site_of(console)
+        return site.batch.dialect.runs_here and bool(daemon_trouble(site))
+    except (CronhpcError, OSError):
+        return False
 
 
 def _not_one(name: str) -> str:

@@ -230,14 +230,20 @@ def _of_pings(world: World, environ: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _looked_up(world: World, site: Site, console: Console) -> World:
-    """With a look at who is to call the ticks: how links ended; a cancelled job disables our entry of the scrontab."""
-    if world.chain.via != "scrontab":
+    """With a look at who is to call the ticks: how links ended, an entry of the scrontab, a daemon."""
+    if world.chain.via == "scrontab":
+        from cronhpc.engine.link import scrontab_trouble
+
+        why = scrontab_trouble(site.paths, console.environ)
+    elif world.chain.via == "resident" and not world.chain.disabled:
+        from cronhpc.drivers.start import daemon_trouble
+
+        why = daemon_trouble(site)
+    else:
         from cronhpc.engine.read import with_ends_of_links
 
         return with_ends_of_links(site.batch, world)
-    from cronhpc.engine.link import scrontab_trouble
-
-    return replace(world, chain=replace(world.chain, disabled=scrontab_trouble(site.paths, console.environ)))
+    return replace(world, chain=replace(world.chain, disabled=why))
 
 
 def _before(paths: Paths) -> Sequence[Trouble]:

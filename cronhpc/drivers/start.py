@@ -16,6 +16,7 @@ from cronhpc.core import chain
 from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
+    DAEMON_ENDED,
     TOKEN,
     CancelLink,
     ClaimState,
@@ -514,6 +515,12 @@ def local_daemon(site: Site) -> tuple[int, str]:
     state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
     lives = born and born == known.born and state not in {"Z", "X"}
     return (pid if lives else 0), host if pid else ""
+
+
+def daemon_trouble(site: Site) -> str:
+    """That the daemon that was begun on this machine has ended; "" where it lives, or was begun elsewhere."""
+    pid, host = local_daemon(site)
+    return DAEMON_ENDED if not pid and host == site.host else ""
 
 
 def _daemon_ended(site: Site, pid: int, within: float) -> bool:

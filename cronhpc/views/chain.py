@@ -7,6 +7,7 @@ from enum import StrEnum
 from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
+    DAEMON_ENDED,
     NEVER_STARTS,
     Done,
     Fault,
@@ -133,7 +134,7 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
     if chain.moved_from and chain.by_links:
         return State.MOVED
     if chain.disabled:
-        return State.ELSEWHERE if chain.via == "resident" else State.DISABLED
+        return State.ELSEWHERE if chain.via == "resident" and chain.disabled != DAEMON_ENDED else State.DISABLED
     if overdue:
         return State.SILENT
     return _going(chain) if answers else State.UNKNOWN

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess  # noqa: TID251 - a whole process, as a user starts it
 import sys
 import time
@@ -50,6 +52,23 @@ def test_start_runs_one_daemon_and_stop_ends_it(tmp_path: Path) -> None:
     finally:
         cronhpc(root, "stop")
     assert until(lambda: not lives(root))
+
+
+@pytest.mark.processes
+def test_a_daemon_that_somebody_killed_is_told_at_once_and_brought_back(tmp_path: Path) -> None:
+    root = tmp_path / "cron"
+    cronhpc(root, "init", "--backend", "local")
+    try:
+        cronhpc(root, "start")
+        assert until((root / "status.json").exists)
+        pid = json.loads((root / "state" / "daemon.json").read_text(encoding="ascii"))["pid"]
+        os.kill(pid, signal.SIGKILL)
+        assert until(lambda: "chain   disabled: its daemon has ended" in cronhpc(root, "status"))
+        cronhpc(root, "start", "--if-stale")
+        assert lives(root)
+        assert "chain   fine" in cronhpc(root, "status")
+    finally:
+        cronhpc(root, "stop")
 
 
 # --- Slurm's commands are not loaded ---------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from cronhpc.core.model.runs import (
 )
 from cronhpc.core.model.world import (
     CLOCKS_APART,
+    DAEMON_ENDED,
     LONGER,
     SCHEDULED,
     Accounting,

@@ -84,6 +84,9 @@ class Started:
     zone: str = ""  # the machine's
 
 
+DAEMON_ENDED = "its daemon has ended"  # ChainFacts.disabled of a resident one on this machine
+
+
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
     """What the chain's decisions need beyond the queue."""
