@@ -618,6 +618,9 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     settings = Settings() if plain else read_settings(paths.settings)
     # the job's own system, and not another one because a module has taken its commands from PATH
     of_job = around(environ)
+    if of_job and not backend and settings.backend not in {"", of_job.name}:
+        what = f"this is a job of {of_job.title}, and {paths.root} is for backend: {settings.backend}"
+        raise CronhpcError(f"{what}. Name a directory of this cluster's own: again --dir DIR, or export CRONHPC_DIR.")
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
     if why := dict(batch.dialect.lacks).get("again"):
         raise CronhpcError(f"again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")

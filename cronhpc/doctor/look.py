@@ -381,7 +381,7 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         qos = dict(settings.sbatch).get("qos", "")
         cluster = slurm.cluster_facts(here.user, qos, lambda: times.append(clock()))
     except BatchError as error:
-        yield Check.NO_ANSWER(why=error.text)
+        yield Check.NO_ANSWER(why=error.text.rstrip("."))
         return
     started = scheduler.started(Paths(asked.root))
     via = started.via if started is not None else None
@@ -413,7 +413,7 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
     try:
         _connected(asked, settings).queue()
     except BatchError as error:
-        yield Check.SILENT(title=dialect.title, why=error.text)
+        yield Check.SILENT(title=dialect.title, why=error.text.rstrip("."))
         return
     yield Check.HEARD(title=dialect.title)
     yield Check.NOT_EXAMINED(title=dialect.title)
@@ -456,7 +456,7 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     try:
         chains = other_chains(slurm, asked.root.resolve(), own)
     except BatchError as error:
-        yield Check.CHAINS_UNKNOWN(why=error.text)
+        yield Check.CHAINS_UNKNOWN(why=error.text.rstrip("."))
         return
     for each in chains:
         ids = " ".join(job.shown for job in each.jobs)
@@ -480,7 +480,7 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
     try:
         refusal = slurm.refusal(job, "#!/bin/sh\n")
     except Unreachable as error:
-        return Check.SBATCH_UNANSWERED(why=error.text)
+        return Check.SBATCH_UNANSWERED(why=error.text.rstrip("."))
     return Check.SBATCH_REFUSES(why=refusal) if refusal else Check.SBATCH_TAKES()
 
 
@@ -493,7 +493,7 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         try:
             job.submit()
         except BatchError as error:
-            yield Check.PROBE_REFUSED(why=error.text)
+            yield Check.PROBE_REFUSED(why=error.text.rstrip("."))
             return
         yield from _options(job, clock())
         ended = job.wait(asked.timeout, this.race)
@@ -514,7 +514,7 @@ def _held_job(asked: Asked, settings: Settings, here: Here, clock: Callable[[], 
     try:
         site = batch.site()
     except BatchError as error:
-        yield Check.OPTIONS_UNREAD(why=error.text)
+        yield Check.OPTIONS_UNREAD(why=error.text.rstrip("."))
         return
     if site.version:
         yield Check.LEARNT(title=batch.dialect.title, version=site.version)
@@ -542,7 +542,7 @@ def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
     try:
         given, seen = job.read_back(now)
     except BatchError as error:
-        yield Check.OPTIONS_UNREAD(why=error.text)
+        yield Check.OPTIONS_UNREAD(why=error.text.rstrip("."))
         return
     yield from judge.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
 

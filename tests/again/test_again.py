@@ -409,6 +409,16 @@ def test_where_its_records_cannot_be_kept_it_says_what_to_set() -> None:
     assert err.getvalue().endswith("this call queues no next piece; the script goes on\n")
 
 
+def test_a_job_of_another_batch_system_than_the_directorys_is_told_so(tmp_path: Path) -> None:
+    """A home of two clusters: it asked the directory's system for the job, and said that there is no such job."""
+    (tmp_path / "cron").mkdir()
+    (tmp_path / "cron" / "cronhpc.yaml").write_text("backend: local\n")
+    environ = {"JOB_ID": "7", "SGE_JOB_SPOOL_DIR": "/spool", "HOME": str(tmp_path)}
+    err = io.StringIO()
+    assert main(["again", "--after"], Console(NOW, environ, io.StringIO(), err, is_terminal=False)) == 2
+    assert f"this is a job of Grid Engine, and {tmp_path}/cron is for backend: local. Name a dir" in err.getvalue()
+
+
 # --- without a cron directory --------------------------------------------------------------------------------------
 
 
