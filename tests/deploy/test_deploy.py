@@ -464,12 +464,18 @@ def with_manual(installed: Installed) -> None:
         file.write(f'bring() {{ plain_bring "$1" && mkdir -p "$1/$page" && cp "{TOP}/docs/cronhpc.1" "$1/$page"; }}\n')
 
 
+def as_word(path: Path) -> str:
+    """As install quotes it, so that the line can be pasted: the home has a blank and a quote."""
+    inside = str(path).replace("'", "'\\''")
+    return f"'{inside}'"
+
+
 @pytest.mark.processes
 def test_the_manual_lies_where_man_looks_beside_the_command(installed: Installed) -> None:
     with_manual(installed)
     page = installed.home / ".local" / "share" / "man" / "man1" / "cronhpc.1"
     for _ in range(2):  # also after an upgrade
-        assert f"man {page}" in installed().stdout
+        assert f"man {as_word(page)}\n" in installed().stdout
         assert page.read_bytes() == (TOP / "docs" / "cronhpc.1").read_bytes()
 
 
@@ -479,7 +485,8 @@ def test_a_page_that_is_not_ours_and_a_folder_that_is_no_bin_are_left_alone(inst
     page = installed.home / ".local" / "share" / "man" / "man1" / "cronhpc.1"
     page.parent.mkdir(parents=True)
     page.write_text("mine", encoding="ascii")
-    assert f"man {installed.share}/venv/share/man" in installed().stdout
+    own = installed.share / "venv" / "share" / "man" / "man1" / "cronhpc.1"
+    assert f"man {as_word(own)}\n" in installed().stdout
     assert page.read_text(encoding="ascii") == "mine"
     installed("--bin", f"{installed.home}/tools", f"--prefix={installed.home}/other")
     assert not (installed.home / "share").exists()
