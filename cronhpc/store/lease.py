@@ -66,7 +66,7 @@ def myself(host: str, job_id: str, restarts: str) -> Holder:
 
 @contextmanager
 def held(
-    path: Path, me: Holder, job_gone: Callable[[str], bool] = lambda _: False, seconds: float = _WAITS
+    path: Path, me: Holder, job_gone: Callable[[str], bool] = lambda _: False, seconds: float | None = None
 ) -> Iterator[Holder | None]:
     """The lease for the length of a `with`; beside the holder that it gives, who does not end, one goes on without.
 
@@ -83,12 +83,14 @@ def held(
             give_back(path, me)
 
 
-def wait_and_take(path: Path, me: Holder, job_gone: Callable[[str], bool], seconds: float = _WAITS) -> Holder | None:
-    """Take the lease, after a few seconds if need be; beside the holder that is returned, one goes on without it.
+def wait_and_take(
+    path: Path, me: Holder, job_gone: Callable[[str], bool], seconds: float | None = None
+) -> Holder | None:
+    """Take the lease, after some `seconds` if need be; beside the holder that is returned, one goes on without it.
 
     None: it is mine, or there can be none. Raises OSError.
     """
-    until = time.monotonic() + seconds
+    until = time.monotonic() + (_WAITS if seconds is None else seconds)
     pause = 0.1
     while True:
         holder = take(path, me, job_gone)
