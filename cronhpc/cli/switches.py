@@ -409,7 +409,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
         elif kind == "pause" and not effect.at_once:
             again = "what it held is released at the next tick"
-        elif kind == "kill" and (keeps_series_only(paths, console) or series.issuperset(done)):
+        elif kind == "kill" and (keeps_series_only(paths, console) or (done and series.issuperset(done))):
             again = f"a series that it ended begins anew with {site_of(console).batch.dialect.submit}"
         elif all(map(job_id, done)):
             again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
