@@ -211,7 +211,7 @@ def _worth_a_line(outcome: Outcome) -> bool:
     if outcome.done in _ERRORS:
         return True
     if isinstance(decision, Wait):
-        return decision.reason not in {Reason.NOT_DUE, Reason.NEVER}
+        return decision.reason is not Reason.NOT_DUE
     return not isinstance(decision, KeepLink | MoveLink)
 
 

@@ -217,7 +217,7 @@ class _Keeper:
             self._used_up(decision)
         elif isinstance(decision, model.Wait):
             due = decision.slot is not None and decision.slot <= self.world.now
-            if due and not self.world.call.only and decision.reason not in {Reason.NOT_DUE, Reason.NEVER}:
+            if due and not self.world.call.only and decision.reason is not Reason.NOT_DUE:
                 self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
         elif isinstance(decision, model.Finish) and outcome.done is Done.OK:
             claim = self.world.claimed().get(decision.key)

@@ -218,7 +218,7 @@ def blocked(entry: EntryStatus) -> str:
         return "resting" if series.resting else "ended"
     if series and series.resting:
         return "last piece"
-    if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED, Reason.NEVER}:
+    if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED}:
         return str(reason)
     return "" if entry.next or series else "-"
 

@@ -283,7 +283,6 @@ class Reason(StrEnum):
     QUEUED = "waits for the previous run"
     BUDGET = "over budget"
     UNKNOWN = "batch system does not answer"
-    NEVER = "no further slot"
 
 
 class LeaveCause(StrEnum):
