@@ -812,6 +812,21 @@ def test_for_a_teammate_a_switchs_name_is_compared_with_what_the_last_tick_wrote
     assert {path.name for path in (shell.cron / "kill").iterdir()} == {"my job 50%", "bakcup", "my%20job%2050%25"}
 
 
+def test_for_a_teammate_unkill_leaves_the_file_that_the_owners_settings_name(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was removed: no site is opened to say how a series begins anew, which only the owner's may be."""
+    thesis = shell.home / "thesis"
+    thesis.touch()
+    rows = f"kill: {{switches: {{x: {{jobs: {{name: x}}, file: {thesis}}}}}}}\n"
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\n{rows}", encoding="utf-8")
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    monkeypatch.setattr("cronhpc.cli.switches.site_of", lambda _: pytest.fail("opened a colleague's site"))
+    said = shell("unkill", "x", now=later())
+    assert (said.code, said.out, said.err) == (1, f"it still stands for the whole team: {thesis}\n", "")
+    assert thesis.exists()
+
+
 def test_resume_lifts_a_suspension(shell: Shell) -> None:
     from cronhpc.core.model import EntryState
     from cronhpc.store import memory
