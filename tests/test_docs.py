@@ -21,6 +21,7 @@ from cronhpc.script import header, sbatch_options
 from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.spelling import SPELLINGS
 from cronhpc.store.settings import parse_settings
+from tests.bench import bench_scale
 
 TOP = Path(__file__).resolve().parent.parent
 DOCS = sorted(
@@ -351,3 +352,14 @@ def test_options_are_spelt_as_the_page_says() -> None:
         assert theirs == [f"`{each}`" if each else "-" for each in told], name
     known = {name for each in others for name in SPELLINGS[each.name].names}
     assert {row[0] for row in cells("option")} == known - {"export"}
+
+
+# --- a thousand users ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", [pytest.param(way, id=way.title.replace("`", "")) for way in bench_scale.WAYS])
+def test_the_page_for_a_thousand_users_has_what_the_simulation_gives(way: bench_scale.Way) -> None:
+    load, page = bench_scale.day(way), (TOP / "docs" / "scale.md").read_text(encoding="utf-8")
+    assert f"\n{bench_scale.row(way, load)}\n" in page
+    assert f"\n{bench_scale.drawn(load)}\n" in page or way not in bench_scale.WAYS[:2]

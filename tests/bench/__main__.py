@@ -19,6 +19,7 @@ from tests.bench import aims
 
 BENCHES: dict[str, tuple[str, str]] = {  # in this order, with what makes them short, and long
     "schedule": ("", ""),
+    "scale": ("--users 100", ""),
     "views": ("--rounds 3", "--rounds 7"),
     "tick": ("--entries 100 10000 --due 400 --runs 5", "--due 400 1000 1600 4000 --runs 9"),
     "daemon": ("--seconds 30", "--seconds 300"),

@@ -3,17 +3,15 @@
     python -m tests.bench.bench_scale [--users 1000] [--entries 20] [--seed 1]
 
 The schedules, their H, and the defaults of the scheduler are the real ones; what a tick, a link and a run send is what
-`sdiag` counted on a lab (COST below). Prints messages an hour of one user, the busiest minute, how many jobs become
-eligible in one second, and draws the day; beside it the same with schedules as people write them (minute 0, no H), with
-links at a minute of each directory's own instead of whole hours, and with daemons instead of chains.
+`sdiag` counted on a lab (COST below). Prints the table of docs/scale.md, and draws the days: as shipped, with schedules
+as people write them (minute 0, no H), with links at a minute of each directory's own instead of whole hours, and with
+daemons instead of chains.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import statistics
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -66,24 +64,17 @@ KINDS = (
 
 @dataclass
 class Load:
-    """Messages by second of the day, and jobs by the second at which they may start."""
+    """Messages by minute of the day, and jobs by the second at which they may start."""
 
-    messages: Counter[int] = field(default_factory=Counter)
+    minutes: list[int] = field(default_factory=lambda: [0] * (DAY // 60))
     eligible: Counter[int] = field(default_factory=Counter)
     ticks: int = 0
     runs: int = 0
 
     def send(self, at: float, count: int) -> None:
         """So many messages at `at`, if that is within the day."""
-        if BEGIN <= at < BEGIN + DAY:
-            self.messages[int(at)] += count
-
-    def minutes(self) -> list[int]:
-        """Messages of each minute of the day."""
-        per = Counter[int]()
-        for at, count in self.messages.items():
-            per[(at - BEGIN) // 60] += count
-        return [per[minute] for minute in range(DAY // 60)]
+        if at < BEGIN + DAY:
+            self.minutes[int(at - BEGIN) // 60] += count
 
 
 @dataclass(frozen=True)
@@ -93,14 +84,16 @@ class Way:
     title: str
     spread: bool = True
     own_minute: bool = False
+    every: bool = True
     daemon: bool = False
 
 
 WAYS = (
-    Way("as shipped: H in the folders, links at whole hours"),
-    Way("all written with minute 0", spread=False),
-    Way("H, links at a minute of the directory's own", own_minute=True),
-    Way("H, a daemon each instead of a chain", daemon=True),
+    Way("as shipped: `H` in the folders, links at whole hours"),
+    Way("everything written with minute 0", spread=False),
+    Way("`H`, links at a minute of the directory's own", own_minute=True),
+    Way("the same, and `H H/2 * * *` for `@every 90m`", own_minute=True, every=False),
+    Way("`H`, a daemon each instead of a chain", daemon=True),
 )
 
 
@@ -123,7 +116,8 @@ def one_user(load: Load, way: Way, user: str, entries: int, dice: random.Random)
     """Add a user's day."""
     slots: list[tuple[int, int]] = []  # when, and how long the run takes
     for kind, key in entries_of(entries, user):
-        found = slots_of(kind.spread, key) if way.spread else slots_of(kind.plain, "")
+        spread = kind.spread if way.every else kind.spread.replace("@every 90m", "H H/2 * * *")
+        found = slots_of(spread, key) if way.spread else slots_of(kind.plain, "")
         slots += [(at, dice.randint(*kind.lasts)) for at in found]
     slots.sort()
     for at, lasts in slots:
@@ -145,7 +139,7 @@ def chain_ticks(load: Load, way: Way, user: str, slots: Sequence[tuple[int, int]
     """The instants of links, by core.slots.wake's rules: the interval, slots, and a look while a job lives."""
     s = Settings()
     phase = slots_of("H * * * *", f"{user}/H * * * *")[0] % HOUR if way.own_minute and way.spread else 0
-    ticks, now, position = [], boundary(BEGIN - 1 - phase, s.interval) + phase, 0
+    ticks, now, position, busy = [], boundary(BEGIN - 1 - phase, s.interval) + phase, 0, 0
     while now < BEGIN + DAY:
         ticks.append(now)
         load.eligible[now] += 1
@@ -153,60 +147,63 @@ def chain_ticks(load: Load, way: Way, user: str, slots: Sequence[tuple[int, int]
         released = 0
         while position < len(slots) and slots[position][0] < ahead:
             released += 1
+            busy = max(busy, sum(slots[position]))
             position += 1
         starts = now + dice.random() * 2  # bash, then Python, on some node
         load.send(starts, COST.job - 1 + COST.submission)  # the link's start, and its successor
         load.send(starts + 1, COST.look + COST.update + (COST.update if released else 0))
         load.send(starts + 2, 1)  # its end
-        lives = any(now - s.kill_within < at + lasts > now for at, lasts in slots[max(0, position - 60) : position])
         at = boundary(now - phase, s.interval) + phase
         if position < len(slots):
             at = min(at, max(slots[position][0], ahead))
-        now = min(at, now + s.kill_within) if lives else at
+        now = min(at, now + s.kill_within) if busy > now else at
     return ticks
 
 
-def drawn(minutes: Sequence[int], width: int = 72) -> Iterator[str]:
-    """The day in two lines: the mean and the busiest minute of each of `width` parts, in eighths of the highest."""
-    per = len(minutes) // width
-    parts = [minutes[n * per : (n + 1) * per] for n in range(width)]
-    for name, values in (("mean", [statistics.mean(part) for part in parts]), ("peak", [max(part) for part in parts])):
-        top = max(values) or 1
-        bars = "".join(BARS[round(value / top * (len(BARS) - 1))] for value in values)
-        yield f"  {name} {bars} {top:,.0f} a minute"
-
-
-def report(way: Way, users: int, entries: int, seed: int) -> Iterator[str]:
-    """A paragraph for one way."""
-    load, dice = Load(), random.Random(seed)  # noqa: S311 -- the same day each time
+def day(way: Way, users: int = 1000, entries: int = 20, seed: int = 1) -> Load:
+    """What they all send; the same each time."""
+    load, dice = Load(), random.Random(seed)  # noqa: S311
     for number in range(users):
         one_user(load, way, f"user{number}", entries, dice)
     if way.daemon:
-        looks = users * DAY // DAEMON_LOOK
         for at in range(BEGIN, BEGIN + DAY):
-            load.send(at, round(looks * COST.look / DAY))
-    minutes = load.minutes()
-    total = sum(minutes)
-    peak, second = max(minutes), max(load.eligible.values())
-    yield way.title
-    yield (f"  one user: {total / users / 24:.0f} messages, {load.ticks / users / 24:.1f} ticks, "
-           f"{load.runs / users / 24:.1f} runs an hour")  # fmt: skip
-    yield (f"  all: {total / DAY:.1f} messages a second on average, {peak / 60:.0f} in the busiest minute; "
-           f"at most {second:,} jobs may start at one second")  # fmt: skip
-    yield from drawn(minutes)
+            load.send(at, round(users / DAEMON_LOOK * COST.look))
+    return load
+
+
+def row(way: Way, load: Load, users: int = 1000) -> str:
+    """Of the table."""
+    total = sum(load.minutes)
+    of_one = [f"{each / users / 24:{form}}" for each, form in ((total, ".0f"), (load.ticks, ".1f"), (load.runs, ".0f"))]
+    hour = "{} messages, {} ticks, {} runs".format(*of_one)
+    return (
+        f"| {way.title} | {hour} | {total / DAY:.0f} | {max(load.minutes) / 60:.0f} | {max(load.eligible.values()):,} |"
+    )
+
+
+def drawn(load: Load) -> str:
+    """The day: the busiest minute of each twenty, in eighths of the highest."""
+    parts = [max(load.minutes[at : at + 20]) for at in range(0, len(load.minutes), 20)]
+    bars = "".join(BARS[round(value / max(parts) * (len(BARS) - 1))] for value in parts)
+    return f"{bars}  highest: {max(parts):,}"
 
 
 def main() -> None:
-    """Print the ways one after the other."""
+    """Print the table, and the days."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=1000)
     parser.add_argument("--entries", type=int, default=20, help="of each user")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    sys.stdout.write(f"{args.users:,} users, {args.entries} entries each, a Monday\n")
-    for way in WAYS:
-        sys.stdout.write("\n" + "\n".join(report(way, args.users, args.entries, args.seed)) + "\n")
-        sys.stdout.flush()
+    days = [(way, day(way, args.users, args.entries, args.seed)) for way in WAYS]
+    users = f"{args.users:,} users, a second on average"
+    print(f"  | | one user, an hour | {users} | in the busiest minute | jobs that may start at one second |")
+    print("  | --- | --- | --- | --- | --- |")
+    for way, load in days:
+        print(f"  {row(way, load, args.users)}")
+    print()
+    for _, load in days:
+        print(drawn(load))
 
 
 if __name__ == "__main__":
