@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from cronhpc.batch.port import BatchError
 from cronhpc.core.model import SCHEDULED, CronhpcError, Done
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
@@ -18,6 +19,7 @@ from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.record import record
 from cronhpc.engine.site import by_its_disks_clock, of_other_cluster
+from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
 from cronhpc.store import lease
 
 TYPE_CHECKING = False
@@ -108,8 +110,6 @@ def _cleaned(site: Site, world: World) -> Cleaned | None:
     """
     if not world.call.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
         return None
-    from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
-
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
     return clean_when_due(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)
 
@@ -142,8 +142,6 @@ def leased(site: Site, link: str = "") -> AbstractContextManager[lease.Holder | 
 
 def _job_gone(batch: Batch, job_id: str) -> bool:
     """Only the batch system's word counts; no answer is none."""
-    from cronhpc.batch.port import BatchError
-
     try:
         queue = batch.queue()
     except BatchError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cronhpc.batch.process import which
+from cronhpc.core.model import CronhpcError
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
 TYPE_CHECKING = False
@@ -24,8 +26,6 @@ def present(environment: Mapping[str, str]) -> Dialect | None:
 
 def all_present(environment: Mapping[str, str]) -> Iterator[Dialect]:
     """Each batch system whose commands are on PATH."""
-    from cronhpc.batch.process import which
-
     systems = (each for each in DIALECTS.values() if not each.runs_here)
     return (each for each in systems if all(which(one, environment) for one in each.commands))
 
@@ -51,8 +51,6 @@ def dialect_of(name: str, settings: Settings, environment: Mapping[str, str]) ->
     if not chosen:
         return present(environment) or LOCAL
     if chosen not in DIALECTS:
-        from cronhpc.core.model import CronhpcError
-
         raise CronhpcError(f"backend {chosen!r}: there is none of that name. Write one of: {', '.join(DIALECTS)}.")
     return DIALECTS[chosen]
 

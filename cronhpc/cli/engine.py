@@ -10,7 +10,16 @@ import gc
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import seconds_of, site_of
+from cronhpc.core.chain import bad_nodes_of
 from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
+from cronhpc.core.plan import plan
+from cronhpc.engine.read import read_world
+from cronhpc.engine.site import reckoned
+from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
+from cronhpc.store.decode import iso
+from cronhpc.store.scheduler import is_stopped_login, started
+from cronhpc.tick import tick
+from cronhpc.views.text import count, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +52,6 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
 
     A link is told where the batch system gave no answer: it looks again before it ends.
     """
-    from cronhpc.core.chain import bad_nodes_of
-    from cronhpc.engine.site import reckoned
-    from cronhpc.store.scheduler import is_stopped_login
-    from cronhpc.tick import tick
-
     site = site_of(console)
     if not args.link and is_stopped_login(site.paths):
         if console.is_terminal:
@@ -83,7 +87,6 @@ def _daemon_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _daemon(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0 when it was told to end."""
-    from cronhpc.core.chain import bad_nodes_of
     from cronhpc.drivers.daemon import Daemon
     from cronhpc.drivers.start import another_daemon
 
@@ -128,9 +131,6 @@ _PLAN_EXAMPLE = "cronhpc plan"
 
 def _plan(_: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something was passed over, or the batch system does not answer."""
-    from cronhpc.core.plan import plan
-    from cronhpc.engine.read import read_world
-    from cronhpc.store.scheduler import started
     from cronhpc.views import plan as view
 
     site = site_of(console)
@@ -145,7 +145,6 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
 
 def _cleaning(site: Site, world: World) -> ToRemove | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
     from cronhpc.views.plan import ToRemove
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
@@ -199,8 +198,6 @@ def _lines(report: Report) -> Iterator[Line]:
 
 def _removed(cleaned: Cleaned) -> str:
     """`removed 212 logs, 1.1 MB`; of some the size was not looked at, as their names tell their age."""
-    from cronhpc.views.text import count, size
-
     least = "at least " if cleaned.unmeasured else ""
     known = f", {least}{size(cleaned.bytes)}" if cleaned.bytes else ""
     return f"removed {count(cleaned.removed, 'log')}{known}"
@@ -235,8 +232,6 @@ def _outcome(outcome: Outcome, names: dict[Any, str]) -> Facts:
 
 
 def _report_facts(report: Report) -> Facts:
-    from cronhpc.store.decode import iso
-
     names = {claim.key: claim.name for claim in report.world.claims}
     return {
         "now": iso(report.world.now),

@@ -17,7 +17,7 @@ from cronhpc.core.model import Done, Outcome, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import replace
 from cronhpc.engine.submit import Progress, Submitter
-from cronhpc.store import scheduler
+from cronhpc.store import scheduler, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +228,6 @@ class Actor(Progress):
         if not any(isinstance(decision, model.SubmitLink) for decision in plan.decisions):
             return ""
         from cronhpc.engine.link import fix_link
-        from cronhpc.store import trust
 
         refused = trust.link_refusal(self.site.paths, self.site.settings, self.site.uid)
         return f"{refused.what} " + refused.fix if refused else fix_link(self.site)

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 
 from cronhpc.core.model import Entry, Problem
+from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store.decode import made, plain
-from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
+from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import DiskClock, passes
+from cronhpc.store.trust import Trust, owner_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from cronhpc.engine.site import Site
     from cronhpc.script.header import Header
     from cronhpc.store.entries import Found
-    from cronhpc.store.trust import Trust
 
 CRON_D = "cron.d"
 _SCANS = 2  # looks in a row that must miss a file before its entry is dropped
@@ -132,8 +133,6 @@ class _Reader:
         return entry if refused is None else replace(entry, problem=replace(refused, file=found.source))
 
     def _trust(self) -> Trust:
-        from cronhpc.store.trust import Trust, owner_ids
-
         if self.trust is None:
             owners, unknown = owner_ids(self.site.settings.trust_owners, self.site.uid)
             for name in unknown:
@@ -207,7 +206,6 @@ class _Reader:
 
     def _checked(self, entry: Entry, data: bytes, problems: list[Problem], header: Header) -> Entry:
         from cronhpc.script.header import first_lines
-        from cronhpc.store.entries import unswitchable
 
         # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
         named = unswitchable(entry.name, entry.source)
@@ -226,7 +224,6 @@ class _Reader:
         )
 
     def _schedule_problem(self, entry: Entry, line: int) -> list[Problem]:
-        from cronhpc.core.slots import schedule_of
         from cronhpc.cron.schedule import ScheduleError
 
         if not entry.schedule:
@@ -308,7 +305,6 @@ class _Reader:
 
     def _row(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.policy import parse_policies
-        from cronhpc.store.entries import unswitchable
 
         policies, wrong = parse_policies(row.policies, self._policies())
         entry = Entry(row.name, source, "", row.schedule, "", "", policies, born)

@@ -29,12 +29,14 @@ from cronhpc.core.model import (
 from cronhpc.core.slots import schedule_of
 from cronhpc.core.stop import Strikes, with_pause_tag
 from cronhpc.cron.values import by_field, dataclass, replace
-from cronhpc.store import damage, scheduler
+from cronhpc.store import damage, history, logs, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import file_of
 from cronhpc.store.files import sweep, write_json
+from cronhpc.views import status
+from cronhpc.views.facts import VERSION, as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,8 +92,6 @@ def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
 
 def _scarce(site: Site) -> str:
     """The disk is nearly full: logs are cleaned to half their limits, and people are told before it is too late."""
-    from cronhpc.store import logs
-
     try:
         said = logs.scarce(logs.space(site.paths.log), site.settings.logs_total)
     except OSError:
@@ -399,8 +399,6 @@ class _Keeper:
 
     def write_history(self) -> None:
         if self.rows:
-            from cronhpc.store import history
-
             history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
@@ -489,9 +487,6 @@ class _Keeper:
 
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""
-        from cronhpc.views import status
-        from cronhpc.views.facts import VERSION, as_json
-
         if not self.world.call.whole:
             return
         about = status.About(

@@ -8,14 +8,19 @@ import stat
 import time
 from pathlib import Path
 
+from cronhpc.batch import connect, present
+from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import USUAL_PATH, scrub, which
 from cronhpc.core.model import CLOCKS_APART, Problem, SettingsError, Started, StateError, command
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import KEPT
+from cronhpc.store import trust
+from cronhpc.store.damage import environment
 from cronhpc.store.entries import fingerprint
-from cronhpc.store.files import DiskClock, Paths, clock_of, disk_clock, existing, must_be_no_copy
+from cronhpc.store.files import DiskClock, Paths, clock_of, disk_clock, existing, must_be_no_copy, read_bytes
 from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
-from cronhpc.store.scheduler import SiteChanges
+from cronhpc.store.scheduler import SiteChanges, batch_system_found, expected, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +57,6 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
     Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError.
     """
-    from cronhpc.batch import connect, present
-    from cronhpc.batch.process import scrub
-
     paths = existing(dir_option, environ)
     must_be_safe(paths)
     must_be_no_copy(paths)
@@ -101,9 +103,6 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
 def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Should the saved PATH not lead to the batch system's commands any more, the caller's does."""
-    from cronhpc.batch import present
-    from cronhpc.batch.process import USUAL_PATH, which
-
     here = None if present(saved) else present(environ)
     found = which(here.commands[0], environ) if here else None
     return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"} if found else saved
@@ -111,9 +110,6 @@ def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[st
 
 def _backend_so_far(paths: Paths, environ: Mapping[str, str]) -> str:
     """The batch system that a tick has once found, for ever: crontab's PATH must not make runs local ones."""
-    from cronhpc.batch import present
-    from cronhpc.store.scheduler import batch_system_found
-
     return "" if present(environ) else batch_system_found(paths)
 
 
@@ -137,9 +133,6 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
 
     `how`: what that `start` wrote down, where `stop` may have come since.
     """
-    from cronhpc.batch.port import BatchError
-    from cronhpc.store.scheduler import started
-
     if site.batch.dialect.runs_here or not (there := (how or started(site.paths) or Started()).cluster):
         return None
     key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"
@@ -155,8 +148,6 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
 
 def of_other_zone(site: Site) -> Problem | None:
     """Where no setting names the zone, machines with zones of their own see other slots."""
-    from cronhpc.store.scheduler import started
-
     if site.settings.timezone or (noted := (started(site.paths) or Started()).zone) in {"", site.timezone}:
         return None
     what = f"{site.host} is in the time zone {site.timezone}, and the scheduler was started in {noted}: slots shift."
@@ -210,8 +201,6 @@ def _must_be_there(paths: Paths) -> None:
 
 def must_be_safe(paths: Paths) -> None:
     """Others cannot have written the settings, or what lies in state/. Raises SettingsError."""
-    from cronhpc.store import trust
-
     refused = trust.directory_refusal(paths, os.getuid())
     if refused is not None:
         raise SettingsError((refused if refused.file == "state" else replace(refused, file="cronhpc.yaml"),))
@@ -219,8 +208,6 @@ def must_be_safe(paths: Paths) -> None:
 
 def _saved_environment(paths: Paths) -> dict[str, str] | None:
     """What `start` was called in."""
-    from cronhpc.store.damage import environment
-
     try:
         return environment(paths.state / "environment.json")[0]
     except OSError:
@@ -229,8 +216,6 @@ def _saved_environment(paths: Paths) -> dict[str, str] | None:
 
 def directory_id(paths: Paths) -> str:
     """What marks this cron directory's jobs. Raises StateError where `init` has not been here."""
-    from cronhpc.store.files import read_bytes
-
     for path in (paths.state / "id", paths.scheduler / "id"):  # kept twice: a lost one would orphan what is queued
         data = read_bytes(path)
         if data and data.endswith(b"\n") and data.strip().isalnum():  # one cut off would be another directory's
@@ -288,9 +273,6 @@ def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
 
     `doubt`: Slurm and this node differ on when the link began, so it is asked in any case, and minutes count.
     """
-    from cronhpc.batch.port import BatchError
-    from cronhpc.store.scheduler import expected
-
     noted = expected(site.paths)
     if not doubt and noted is not None and noted[0] <= now + CLOCKS_APART and now <= noted[1]:
         return Reckoned(site, now)

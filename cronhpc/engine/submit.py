@@ -32,12 +32,14 @@ from cronhpc.core.model import (
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import dataclass, replace
+from cronhpc.engine.read import with_switches
 from cronhpc.script.advice import word
 from cronhpc.store import history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import iso
 from cronhpc.store.files import read_bytes, replace_file
+from cronhpc.store.trust import trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,8 +224,6 @@ class Submitter:
     @cached_property
     def _trust(self) -> Trust:
         """Who may write what."""
-        from cronhpc.store.trust import trust_of
-
         return trust_of(self.site.paths, self.site.settings, self.site.uid)
 
     def _script(self, row: Submit) -> str:
@@ -604,8 +604,6 @@ class Submitter:
 
     def _not_stopped(self, recorded: list[Held]) -> list[Held]:
         """A switch set while we submitted: what it covers is cancelled, still held."""
-        from cronhpc.engine.read import with_switches
-
         if not recorded:
             return []
         world = with_switches(self.site, self.world)

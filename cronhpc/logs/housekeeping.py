@@ -13,7 +13,8 @@ import os
 from datetime import UTC, datetime
 
 from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError
-from cronhpc.store import decode, logs
+from cronhpc.cron.values import replace
+from cronhpc.store import decode, history, logs
 from cronhpc.store.files import clock_of, read_json, write_json
 
 TYPE_CHECKING = False
@@ -91,7 +92,6 @@ def _known(paths: Paths) -> dict[str, Any]:
 
 
 def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:
-    from cronhpc.cron.values import replace
     from cronhpc.logs.clean import clean_logs
 
     cleaned = clean_logs(paths, settings, now, **how)
@@ -134,8 +134,6 @@ def _not_cleaned(problem: Problem) -> Cleaned:
 
 def _keep(paths: Paths, known: Mapping[str, Any], now: int) -> None:
     """Raises OSError."""
-    from cronhpc.store import history
-
     write_json(paths.state / _FILE, {name: known[name] for name in _KEPT}, VERSION)
     logs.rotate(paths)
     history.rotate(paths.history, keep_months=_MONTHS, now=now)
@@ -168,8 +166,6 @@ def _last(known: Mapping[str, Any], what: str = "at") -> int:
 
 def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """History since the last time, and a little before it."""
-    from cronhpc.store import history
-
     until = _last(known, "rows") - _LOOK_BACK
     for row in history.rows(paths.history):
         at = row.get("at")

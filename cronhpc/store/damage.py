@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from cronhpc.core.model import Problem, command, entry_id, slot_of
+from cronhpc.core.model import Problem, StateError, command, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
 from cronhpc.script.advice import word
 from cronhpc.store import decode
@@ -208,8 +208,6 @@ def is_older(paths: Paths, last_tick: int, heard_until: int) -> bool:
 
     One stat while all is well: `heard_until` is what that tick has noted (store/scheduler.py: expect).
     """
-    from cronhpc.core.model import StateError
-
     noted = expected(paths)
     if noted is None or noted[1] <= heard_until:
         return False

@@ -19,6 +19,7 @@ from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
 from cronhpc.cron.values import dataclass, field
 from cronhpc.inside.switch_file import owner
 from cronhpc.store.files import MARKER
+from cronhpc.store.trust import trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,8 +103,6 @@ def opened(paths: Paths, settings: Settings) -> Iterator[Folder]:
 
 
 def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None:
-    from cronhpc.store.trust import trust_of
-
     try:
         os.stat(MARKER, dir_fd=root, follow_symlinks=False)
     except OSError as error:
@@ -325,8 +324,6 @@ def _base(file: LogFile) -> str:
 def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
     """A folder of `logs.extra`. Raises LogsError unless it is the user's, and nobody else may change the way to it."""
     from pathlib import Path
-
-    from cronhpc.store.trust import trust_of
 
     folder = Path(os.path.expanduser(path))
     me = os.geteuid()

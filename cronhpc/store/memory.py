@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from cronhpc import __version__
 from cronhpc.core.model import EntryState, SchedulerState, Settings
 from cronhpc.cron.values import dataclass, digest, field, replace
 from cronhpc.store import decode
@@ -122,15 +123,11 @@ _SEAL = len(_seal(b""))
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
     """`settings` for a cache, so that an unchanged file need not be parsed again."""
-    from cronhpc import __version__
-
     return {"cronhpc": __version__, "settings": decode.plain(settings)}
 
 
 def settings_from_json(cached: Mapping[str, Any]) -> Settings:
     """The reverse. Raises ValueError where another version of cronhpc wrote it: parse the file then."""
-    from cronhpc import __version__
-
     if cached.get("cronhpc") != __version__:
         raise ValueError("cached settings of another version")
     try:

@@ -16,6 +16,7 @@ from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
 from cronhpc.store.decode import iso
 from cronhpc.store.files import MARKER, DiskClock, passes, patiently
+from cronhpc.store.trust import group_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,8 +231,6 @@ def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = 
 
 def _create(folder: Path, name: str, group: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    from cronhpc.store.trust import group_id
-
     parent = _owners_folder(folder)
     try:
         fd = os.open(name, flags, 0o664, dir_fd=parent)

@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import Problem, command
+from cronhpc.core.model import Problem, SettingsError, command
 from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.advice import word
@@ -255,7 +255,6 @@ def _sealed(paths: Paths, me: int) -> Problem | None:
 
 
 def _read(paths: Paths) -> Settings | None:
-    from cronhpc.core.model import SettingsError
     from cronhpc.store.settings import read_settings
 
     try:
