@@ -186,19 +186,20 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     real_user, real_clock = pwd.getpwuid, files.DiskClock
     machine = SimpleNamespace(nodename="login1", sysname="Linux", release="6.1", version="1", machine="x86_64")
     patch.setattr(os, "uname", lambda: machine)
-    for place in ("inside.switch_file", "store.switches", "store.damage"):  # that one remembers whom it has asked for
-        patch.setattr(f"cronhpc.{place}.owner", lambda _: "alice")
     patch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("alice", *real_user(uid)[1:])))
     # they have it from a cache, which outlives a test
-    for module in ("inside.switch_file", "store.damage", "store.switches", "store.trust", "engine.site", "engine.read"):
+    where = ("inside.switch_file", "store.damage", "store.switches", "store.trust", "engine.site", "engine.read")
+    for module in (*where, "doctor.look", "cli.import_"):
         patch.setattr(f"cronhpc.{module}.owner", lambda _: "alice")
     # a file's ctime is of the machine's clock: its mtime, which a test may set, is taken for both
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))
     patch.setattr("cronhpc.engine.site.disk_clock", lambda _: real_clock())
     patch.setattr("cronhpc.logs.housekeeping.clock_of", lambda _: NOW)
     patch.setattr("cronhpc.cli.console._clock", lambda: NOW)
-    patch.setattr("cronhpc.batch.connect", lambda *_, **__: cluster)
-    patch.setattr("cronhpc.engine.site.machine_zone", lambda: "Europe/Paris")
+    for module in ("engine.site", "doctor.look", "cli.setup"):
+        patch.setattr(f"cronhpc.{module}.connect", lambda *_, **__: cluster)
+    for module in ("engine.site", "doctor.look"):
+        patch.setattr(f"cronhpc.{module}.machine_zone", lambda: "Europe/Paris")
     patch.setattr(scheduler, "render", lambda *_, **__: ("#!/bin/bash\n# a link\n", "fp"))
 
 

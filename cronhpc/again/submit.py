@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cronhpc.batch import around, connect
 from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import scrub
 from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
@@ -37,11 +39,14 @@ from cronhpc.core.model import (
 from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
-from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
+from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, machine_zone, must_be_safe
+from cronhpc.inside.switch_file import owner
+from cronhpc.script.sbatch_options import time_limit
 from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
+from cronhpc.store.entries import read_script
 from cronhpc.store.files import DirectoryError, Paths, existing, is_listed, own_folder, read_bytes, replace_file
 from cronhpc.tick import run_pass
 
@@ -162,8 +167,6 @@ def _differ(option: str, shown: str, said: str) -> bool:
 
 
 def _minutes(text: str) -> float:
-    from cronhpc.script.sbatch_options import time_limit
-
     try:
         seconds = time_limit(text)
     except ValueError:
@@ -418,7 +421,6 @@ class _Again:
 
     def _header(self, script: str) -> Header:
         from cronhpc.script.header import read_header
-        from cronhpc.store.entries import read_script
 
         name = os.path.basename(script)  # noqa: PTH119 - a text
         return read_header(read_script(script, _HEADER), name, self.site.batch.dialect)
@@ -606,10 +608,6 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     A cron directory that was named (--dir, $CRONHPC_DIR) must be there: with its records out of sight a second piece
     might be queued. Raises DirectoryError, SettingsError, OSError; CronhpcError on a batch system that has no series.
     """
-    from cronhpc.batch import around, connect
-    from cronhpc.batch.process import scrub
-    from cronhpc.engine.site import Site, machine_zone, must_be_safe
-    from cronhpc.inside.switch_file import owner
     from cronhpc.store.settings import read_settings
 
     paths = _paths(dir_option, environ)

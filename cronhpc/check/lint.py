@@ -16,6 +16,7 @@ from cronhpc.core.model import Problem
 from cronhpc.cron import grammar
 from cronhpc.cron.values import nearest, replace
 from cronhpc.script.dialect import SLURM, Dialect
+from cronhpc.script.directives import text_lines
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 
 if TYPE_CHECKING:
@@ -314,8 +315,6 @@ def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable
 
 def _ignores(data: bytes) -> Iterable[tuple[int, bool, bool, tuple[str, ...]]]:
     """(line, alone on it, before the first command, codes) of each ignore comment."""
-    from cronhpc.script.directives import text_lines
-
     top = True
     for number, line in text_lines(data) if b"gnore" in data else ():
         bare = line.strip()

@@ -10,6 +10,7 @@ from cronhpc.core.model import Problem
 from cronhpc.script import sbatch_options
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header
+from cronhpc.script.sbatch_options import fault, time_limit
 from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask, self_submissions
 from cronhpc.script.spelling import directive
 
@@ -277,8 +278,6 @@ _LAUNCHERS = re.compile(r"\b(?:srun|mpi(?:run|exec)\S*|orterun|prte?run|ibrun|ap
 
 def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     """`--signal` that reaches nobody who listens. Only steps get it, or with `B:` only the shell of the script."""
-    from cronhpc.script.sbatch_options import fault, time_limit
-
     option = header.find("signal")
     value = (option.value if option else None) or ""
     if option is None or not code or fault("signal", value):

@@ -8,7 +8,7 @@ import os
 
 from cronhpc import __version__
 from cronhpc.cli.console import UsageError
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, nearest
 from cronhpc.script.dialect import DIALECTS
 
 TYPE_CHECKING = False
@@ -230,7 +230,6 @@ _ELSEWHERE = {  # what other tools call it; without these the nearest by its let
 
 
 def _unknown(name: str) -> str:
-    from cronhpc.cron.values import nearest
     from cronhpc.views.text import name as quoted
 
     near = _ELSEWHERE.get(name) or nearest(name, present())

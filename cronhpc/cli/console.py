@@ -20,7 +20,7 @@ from cronhpc.core.model import (
     command,
     text_of,
 )
-from cronhpc.cron.values import dataclass, replace
+from cronhpc.cron.values import dataclass, nearest, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -380,7 +380,6 @@ def written_status(paths: Paths) -> Status | None:
 
 def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
-    from cronhpc.cron.values import nearest
     from cronhpc.views.text import name as quoted
     from cronhpc.views.text import word
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
-from cronhpc.cli.commands import Command
+from cronhpc.cli.commands import Command, parse
 from cronhpc.cli.console import UsageError, entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
@@ -321,8 +321,6 @@ def _editor(path: Path, line: int, console: Console, script: Path) -> str:
 
 def _checked(console: Console, name: str) -> int:
     """What `cronhpc check NAME` says of it, and its exit code."""
-    from cronhpc.cli.commands import parse
-
     parsed, run = parse(["check", "--", name], console)
     return run(parsed, console.again())
 

@@ -19,6 +19,7 @@ from cronhpc.importer.crontab import Crontab
 from cronhpc.importer.script import MARK, Imported, named
 from cronhpc.importer.scrontab import Scrontab
 from cronhpc.importer.table import Surroundings, Table
+from cronhpc.inside.switch_file import owner
 from cronhpc.store.entries import read_script, scan
 from cronhpc.store.files import DirectoryError, Paths, create_once
 from cronhpc.store.settings import read_settings
@@ -133,8 +134,6 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 
 
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
-    from cronhpc.inside.switch_file import owner
-
     if args.system and args.kind != "crontab":
         raise UsageError("--system is about system crontabs; a scrontab names no users.")
     if args.timezone and not is_zone(args.timezone):

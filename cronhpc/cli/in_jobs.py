@@ -12,6 +12,7 @@ from cronhpc.cli.commands import Command
 from cronhpc.cli.console import UsageError, count_of, directory, instant_of, paths_of, settings_or_default
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
+from cronhpc.cron.zones import ZoneError, zone_of
 from cronhpc.inside import guard
 
 if TYPE_CHECKING:
@@ -146,8 +147,6 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
 
 def _timezone(name: str) -> str:
-    from cronhpc.cron.zones import ZoneError, zone_of
-
     try:
         return zone_of(name.strip()).key if name else ""
     except ZoneError:

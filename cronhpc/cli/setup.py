@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cronhpc.batch import all_present, connect, dialect_of
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
@@ -51,8 +52,6 @@ def _init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
-    from cronhpc.batch import dialect_of
-
     root, _ = wanted(console.asked, console.environ)
     settings, remark = _of_site(console, root)
     made = init(root, settings, group=args.group, adopt=args.adopt)
@@ -80,7 +79,6 @@ def _init(args: argparse.Namespace, console: Console) -> int:
 
 def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
-    from cronhpc.batch import all_present, connect, dialect_of
     from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cronhpc.batch import process
+from cronhpc.batch import connect, dialect_of, examinable, process
 from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import elapsed, for_commands
 from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, StateError, command
@@ -27,7 +27,9 @@ from cronhpc.doctor import judge
 from cronhpc.doctor.judge import Beat, Check, Here, Node
 from cronhpc.engine.init import adoptable, hand_made_problem, other_chains
 from cronhpc.engine.link import scrontab_trouble
+from cronhpc.engine.site import directory_id, machine_zone, of_other_cluster, of_other_zone, open_site
 from cronhpc.inside import probe
+from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
 from cronhpc.store.files import MARKER, Paths, existing
@@ -290,9 +292,6 @@ def _directory(
 
 
 def _here(asked: Asked, settings: Settings) -> Here:
-    from cronhpc.engine.site import machine_zone
-    from cronhpc.inside.switch_file import owner
-
     mask = os.umask(0o077)
     os.umask(mask)
     user = owner(os.getuid())
@@ -370,8 +369,6 @@ def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Bea
 
 
 def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
-    from cronhpc.batch import examinable
-
     slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
     if slurm is None:
         yield from _other_system(asked, settings, here, clock)
@@ -397,15 +394,11 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
 
 
 def _connected(asked: Asked, settings: Settings) -> Batch:
-    from cronhpc.batch import connect
-
     return connect(asked.backend, settings, asked.environ, Paths(asked.root).state)
 
 
 def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """Whether it answers; with --submit, what a held job looks like there."""
-    from cronhpc.batch import dialect_of
-
     dialect = dialect_of(asked.backend, settings, asked.environ)
     if dialect.runs_here:
         yield Check.RUNS_HERE() if settings.backend and not asked.backend else Check.NO_SLURM()
@@ -432,8 +425,6 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
 
 def _others_at_work(asked: Asked) -> Iterator[Finding]:
     """Another scheduler of the same folder, on another cluster or hand-made; and a zone that is not the one meant."""
-    from cronhpc.engine.site import of_other_cluster, of_other_zone, open_site
-
     try:
         site = open_site(str(asked.root), asked.backend, asked.environ)
         problems = [look(site) for look in (of_other_cluster, of_other_zone, hand_made_problem)]
@@ -447,8 +438,6 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
 
 def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     """Of the user's other cron directories, and hand-made ones: which of them is meant is easily forgotten."""
-    from cronhpc.engine.site import directory_id
-
     try:
         own = directory_id(Paths(asked.root))
     except (StateError, OSError):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cronhpc.batch import process
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
@@ -49,8 +50,8 @@ from cronhpc.engine.link import (
 )
 from cronhpc.engine.read import read_world, with_switches
 from cronhpc.engine.record import Recorded
-from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
-from cronhpc.store import decode, files, lease, scheduler
+from cronhpc.engine.site import directory_id, elsewhere, machine_zone, of_other_cluster
+from cronhpc.store import decode, files, lease, scheduler, trust
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import FRESH
 from cronhpc.store.files import must_be_plain, read_json, write_json
@@ -139,8 +140,6 @@ def start(
 
 def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
     """Raises CronhpcError where a link would not be ours, could not be submitted, or has nobody to go to; OSError."""
-    from cronhpc.store import trust
-
     must_be_plain(site.paths.root)
     refused = trust.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
@@ -184,8 +183,6 @@ def _nodes_must_submit(changes: SiteChanges, via: str, *, anew: bool) -> None:
 
 def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
-    from cronhpc.engine.site import directory_id
-
     report = tick(site, now())
     if report.world.queue is None:
         raise AwayError(
@@ -282,8 +279,6 @@ def _must_fit(site: Site) -> None:
 
 def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, repair: bool) -> Started:
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
-    from cronhpc.batch import process
-
     with leased(site):
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, HowStarted("resident", at=now(), by=site.user))
@@ -302,8 +297,6 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
 
 def _way_words(site: Site) -> list[str]:
     """Trust begins at the cron directory; what can happen above it is said."""
-    from cronhpc.store import trust
-
     refused = trust.way_refusal(site.paths, site.settings, site.uid)
     return [f"{refused.what} So another folder could be put in this one's place. " + refused.fix] if refused else []
 
@@ -347,8 +340,6 @@ def _ahead_words(dialect: Dialect, world: World, withdrawn: Container[Key]) -> l
 
 def _links(site: Site) -> list[tuple[Job, LinkRecord]]:
     """The links and spares that live. Raises BatchError, OSError."""
-    from cronhpc.engine.site import directory_id
-
     queue = site.batch.queue()
     world = World(0, directory_id(site.paths), site.settings, queue=queue, links=scheduler.links(site.paths))
     return [(job, link) for job in queue.jobs if job.live and (link := records(world).link(job)) is not None]

@@ -23,9 +23,11 @@ from cronhpc.store.files import (
     MARKER,
     DirectoryError,
     Paths,
+    create_once,
     moved_from,
     must_be_plain,
     must_take_links,
+    read_bytes,
     remember_place,
     replace_file,
     umask,
@@ -394,8 +396,6 @@ _OF_LINKS = re.compile(r"links|successor|started|(start|stop|rest)(\.\d+)?")
 
 def identity(paths: Paths) -> None:
     """A short random word that marks this directory's jobs; it outlives state/."""
-    from cronhpc.store.files import create_once, read_bytes
-
     known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id")
     own = known or os.urandom(3).hex().encode() + b"\n"
     for path in (paths.scheduler / "id", paths.state / "id"):

@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import scrontab
+from cronhpc.batch.process import USUAL_PATH, options_kept, scrub, which
 from cronhpc.core import model
 from cronhpc.core.model import Started, command
 from cronhpc.cron.values import replace
@@ -29,8 +30,6 @@ def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) ->
     A `repair` comes from crontab or a unit, whose environment is nobody's: what is kept stays. The way to the cluster
     stays in any case: a poor PATH would leave links without their commands.
     """
-    from cronhpc.batch.process import USUAL_PATH, scrub, which
-
     path = site.paths.state / "environment.json"
     if repair and (read_bytes(path) or b"").rstrip().endswith(b"}"):
         return
@@ -48,8 +47,6 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
 
     The site with them, and what to say of it.
     """
-    from cronhpc.batch.process import options_kept
-
     has = {name for name, _ in site.settings.sbatch}
     options = options_kept(environ, site.batch.dialect)
     wanted = {f"sbatch.{name}": value for name, value in options.items() if name not in has}
@@ -100,7 +97,6 @@ def fix_link(site: Site) -> str:
 
 def _rendered(site: Site, *, by_daemon: bool, generation: int) -> tuple[str, str]:
     from cronhpc.batch.commands import option_words
-    from cronhpc.engine.site import directory_id
 
     options = option_words(scheduler.link_options(site.settings, by_daemon=by_daemon), site.batch.dialect)
     return scheduler.render(

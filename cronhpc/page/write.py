@@ -8,9 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Problem, StateError
+from cronhpc.store.decode import MisfitError
+from cronhpc.store.files import read_json, write_out
 from cronhpc.views import chain, text
 from cronhpc.views.attention import grouped
+from cronhpc.views.facts import VERSION, of_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,8 +68,6 @@ def place(paths: Paths, wanted: str) -> Path:
 
 def write(path: Path, text: str) -> None:
     """Put the page there, whole or not at all, readable as the umask says. Raises OSError."""
-    from cronhpc.store.files import write_out
-
     mask = os.umask(0o077)
     os.umask(mask)
     write_out(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
@@ -74,12 +75,8 @@ def write(path: Path, text: str) -> None:
 
 def write_when_due(site: Site, now: int) -> tuple[Problem, ...]:
     """After a tick, where `page:` is set. What goes wrong is a problem, and no reason to lose the tick."""
-    from cronhpc.core.model import StateError
     from cronhpc.cron.zones import zone_of
     from cronhpc.store import trust
-    from cronhpc.store.decode import MisfitError
-    from cronhpc.store.files import read_json
-    from cronhpc.views.facts import VERSION, of_json
     from cronhpc.views.style import Style
 
     path = place(site.paths, site.settings.page)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Fault, Problem, Reason, Result, command, joined, restarted
+from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import dataclass
+from cronhpc.cron.zones import zone_of
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
 from cronhpc.views.attention import done, just_changed, letting_go, lift
@@ -33,9 +35,6 @@ _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
 
 def schedule_of(entry: EntryStatus) -> Schedule | None:
     """The entry's schedule by its facts; None where it has none that can be used."""
-    from cronhpc.cron.schedule import ScheduleError, parse
-    from cronhpc.cron.zones import zone_of
-
     try:
         return parse(entry.schedule, zone_of(entry.timezone), hash_key=entry.hash_key)
     except (ScheduleError, KeyError, ValueError, OSError):  # no schedule; a zone that this machine does not know
@@ -272,11 +271,8 @@ def _clock_change(change: ClockChange, schedule: Schedule, style: Style) -> str:
 
 def _effect(change: ClockChange, schedule: Schedule) -> str:
     """What the change does to the schedule: a fixed time that is skipped runs at the change, one that repeats once."""
-    from cronhpc.cron.schedule import parse
-
     if schedule.fields is None or schedule.wildcard:
         return "it follows real time"
-    from cronhpc.cron.zones import zone_of
 
     naive = parse(schedule.canonical, zone_of("UTC"))
     low, high = sorted((change.at + change.before, change.at + change.after))

@@ -65,8 +65,6 @@ class Slurm(ByCommands):
 
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each of this user's live jobs runs and writes. Raises Unreachable."""
-        from cronhpc.batch.slurm import rows
-
         separator = text.new_separator()
         asked = ["--me", "--states=all", f"--Format={rows.squeue_format(separator)}"]
         return rows.squeue_rows(self.ask("squeue", asked), separator)
