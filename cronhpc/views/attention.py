@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from cronhpc.core.identity import TWO_LOOKS
 from cronhpc.core.model import (
     Done,
@@ -33,16 +31,6 @@ if TYPE_CHECKING:
 def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     """The most urgent first: the batch system, alerts that go nowhere, switches, entries, then files passed over."""
     dialect = DIALECTS.get(known.batch.name, SLURM)
-    told = {
-        (each.name, text.one_line(each.last.detail))
-        for each in known.entries
-        if each.last and each.last.result == Result.REFUSED and not each.suspended
-    }  # with its last run
-    trouble = (
-        _trouble(row, known.chain)
-        for row in known.trouble
-        if row.done == Done.PASSING or (row.entry, text.one_line(row.detail)) not in told
-    )
     problems = [each for each in problems if each.code != NAMELESS]  # told with the switch
     problems.sort(key=lambda problem: problem.code != _UNSENT)
     unsent = sum(problem.code == _UNSENT for problem in problems)
@@ -51,18 +39,16 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
         *(replace(_of_directory(problem), kind="unsent") for problem in problems[:unsent]),
         *_switches(known),
         *(row for entry in known.entries for row in _entry(entry, dialect, known.now)),
-        *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
+        *(_trouble(row, known.chain) for row in troubles(known)),
         *map(_of_directory, problems[unsent:]),
     ]
 
 
 def grouped(rows: Iterable[Notice]) -> list[Notice]:
     """One row for many entries of one cause, in the place of the first, which names the others."""
-    causes: dict[tuple[str, ...], list[Notice]] = {}
+    causes: dict[object, list[Notice]] = {}
     for row in rows:
-        own = re.compile(rf"(?<!\w){re.escape(row.name)}(?!\w)")
-        cause = (row.kind, own.sub("", row.what), row.when, str(row.at), own.sub("", row.fix))
-        causes.setdefault(cause, []).append(row)
+        causes.setdefault((row.kind, row.cause or row.what, row.at), []).append(row)
     return [row for alike in causes.values() for row in (alike if len(alike) < _ALIKE else [_first(alike)])]
 
 
@@ -79,6 +65,7 @@ def _first(alike: list[Notice]) -> Notice:
 NAMELESS = "W504"  # a switch whose name nothing has
 _UNSENT = "W350"  # who relies on alerts has to know before all else that none comes
 _FIRST = frozenset({"batch", "unsent"})
+_OPEN = "not trusted"
 
 
 def problem_facts(problem: Problem) -> Facts:
@@ -108,8 +95,11 @@ def for_others(known: Status) -> Status:
     return replace(known, attention=tuple(rows), switches=tuple(switches))
 
 
-def _notice(kind: str, name: str, what: str, fix: str, *, when: str = "", at: Instant | None = None) -> Notice:
-    return Notice(kind, name, what, "" if at is None else when, at, fix)
+def _notice(
+    kind: str, name: str, what: str, fix: str, *cause: str, when: str = "", at: Instant | None = None
+) -> Notice:
+    """`cause`: what several have in common, where `what` names more than that."""
+    return Notice(kind, name, what, "" if at is None else when, at, fix, cause or None)
 
 
 def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
@@ -170,8 +160,8 @@ def _left(switch: SwitchStatus) -> str:
 def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     name, last, problem = entry.name, entry.last, entry.problem
     if problem:
-        kind = "not trusted" if entry.reason == Reason.NOT_TRUSTED else "invalid"
-        yield _problem(kind, name, replace(problem, file=problem.file or entry.source))
+        kind = _OPEN if entry.reason == Reason.NOT_TRUSTED else "invalid"
+        yield _problem(kind, name, replace(problem, file=problem.file or entry.source), own=entry.source)
     yield from _ended(entry, last)
     yield from _series(entry)
     if entry.reason == Reason.BUDGET:
@@ -181,12 +171,12 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
         unending = Fault.of(run.reason) is Fault.UNENDING
         if held or unending or may_never_start(run.reason):
-            what = f"job {run.job} cannot {'end' if unending else 'start'}: {text.one_line(run.reason)}"
+            cannot = f"cannot {'end' if unending else 'start'}: {text.one_line(run.reason)}"
             fix = letting_go(run, dialect) or cancelling(dialect, run.job or "")
-            yield _notice("held", name, what, fix, when="since", at=run.since)
+            yield _notice("held", name, f"job {run.job} {cannot}", fix, cannot, when="since", at=run.since)
     for note in entry.notes:
         if note.severity == "error":  # warnings are for `check`, and for `status NAME`
-            yield _problem("note", name, note if note.line else replace(note, file=""))
+            yield _problem("note", name, note if note.line else replace(note, file=""), own=entry.source)
 
 
 def letting_go(run: LiveRun, dialect: Dialect) -> str:
@@ -258,24 +248,49 @@ def _failed(entry: EntryStatus, last: HistoryRun) -> Notice:
     return _notice("failed", entry.name, f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last.slot)
 
 
+def troubles(known: Status, name: str = "") -> list[Trouble]:
+    """What a tick could not do (for that entry or switch), each thing once: not what an entry's last run tells."""
+    told = {
+        (each.name, text.one_line(each.last.detail))
+        for each in known.entries
+        if each.last and each.last.result == Result.REFUSED and not each.suspended
+    }
+    rows = [
+        row
+        for row in known.trouble
+        if row.done == Done.PASSING or (row.entry, text.one_line(row.detail)) not in told
+        if name in {"", _whom(row)}
+    ]
+    return list({(_whom(row), row.decision, row.detail): row for row in rows}.values())  # successor and spare: one
+
+
+def could_not(row: Trouble) -> tuple[str, str]:
+    """Of what it is said, "" for the entry itself, and that it could not be done, and why."""
+    subject, verb = _COULD_NOT.get(row.decision, ("", row.decision))
+    return subject, f"{verb}: " + text.one_line(row.detail).rstrip(".")
+
+
+TRIED_AGAIN = "it is tried again at each tick"
+
+
 def _trouble(row: Trouble, chain: Chain) -> Notice:
-    verb = _COULD_NOT.get(row.decision, row.decision)
-    who = row.entry or ("chain" if row.link else row.switch or f"job {row.job}")
-    detail = text.one_line(row.detail).rstrip(".")
-    again = (
-        "it is tried again at each tick" if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
-    )
+    subject, cannot = could_not(row)
+    again = TRIED_AGAIN if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
     if row.link and not (chain.next or chain.running):  # no tick will come by itself
         again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
-    return _notice("trouble", who, f"{verb}: " + detail, again, when="at", at=row.at)
+    return _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, when="at", at=row.at)
+
+
+def _whom(row: Trouble) -> str:
+    return row.entry or ("chain" if row.link else row.switch or f"job {row.job}")
 
 
 _COULD_NOT = {
-    "submit": "could not be submitted",
-    "submit link": "no scheduler job could be submitted",
-    "move link": "the scheduler job could not be moved",
-    "stop": "its jobs could not be cancelled",
-    "release": "its job could not be released",
+    "submit": ("", "could not be submitted"),
+    "submit link": ("no scheduler job", "could be submitted"),
+    "move link": ("the scheduler job", "could not be moved"),
+    "stop": ("its jobs", "could not be cancelled"),
+    "release": ("its job", "could not be released"),
 }
 
 
@@ -285,7 +300,10 @@ def _of_directory(problem: Problem) -> Notice:
     return _problem(problem.severity, place, replace(problem, file="", line=0))
 
 
-def _problem(kind: str, name: str, problem: Problem) -> Notice:
+def _problem(kind: str, name: str, problem: Problem, *, own: str = "") -> Notice:
+    """`own`: its entry's file, where it is of an entry. What is said of one that is not trusted names its path."""
     place = text.place(problem.file, problem.line)
     what = text.one_line(f"{place}: {problem.what}" if place else problem.what)
-    return _notice(kind, name, what.rstrip("."), text.one_line(problem.fix))
+    elsewhere = "" if problem.file == own else problem.file
+    cause = (problem.code, elsewhere, "" if kind == _OPEN else problem.what) if own else ()
+    return _notice(kind, name, what.rstrip("."), text.one_line(problem.fix), *cause)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Advice, Fault, Problem, Reason, Result, command, joined, restarted
+from cronhpc.core.model import Advice, Done, Fault, Problem, Reason, Result, command, joined, restarted
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
-from cronhpc.views.attention import done, just_changed, letting_go, lift
+from cronhpc.views.attention import TRIED_AGAIN, could_not, done, just_changed, letting_go, lift, troubles
 from cronhpc.views.chain import LIMPS, State
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         EntryStatus,
         HistoryRun,
         LiveRun,
-        Notice,
         SeriesStatus,
         Status,
         SwitchOn,
+        Trouble,
     )
     from cronhpc.views.style import Style
 
@@ -124,7 +124,7 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         when = f" since {style.said(since)}" if since else ""
         failures = text.count(entry.failures, "failure")
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
-    yield from (_could_not(row, style) for row in _troubles(entry, known))
+    yield from (_could_not(row, style) for row in troubles(known, name))
     if entry.reason == Reason.JUST_CHANGED and not problem:
         yield f"It was {just_changed(known.now, style)}."
     if entry.reason in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED} and not problem:
@@ -140,17 +140,10 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         yield f"The scheduler is {chain.state}, so {what}. Fix it: " + chain.fix
 
 
-def _troubles(entry: EntryStatus, known: Status) -> list[Notice]:
-    """What a tick could not do for it, as the list has it."""
-    return [row for row in known.attention if row.kind == "trouble" and row.name == entry.name]
-
-
-def _could_not(row: Notice, style: Style) -> str:
-    at = row.at
-    when = f" ({row.when} {style.said(at)})" if at is not None else ""
-    again = "" if row.fix == command("status", row.name) else f" {row.fix[:1].upper()}{row.fix[1:]}."
-    what = row.what[:1].upper() + row.what[1:] if row.what.startswith("its ") else "It " + row.what
-    return f"{what}{when}.{again}"
+def _could_not(row: Trouble, style: Style) -> str:
+    subject, cannot = could_not(row)
+    again = f" {TRIED_AGAIN.capitalize()}." if row.done == Done.PASSING else ""
+    return f"{subject.capitalize() or 'It'} " + cannot + f" (at {style.said(row.at)}).{again}"
 
 
 def _switch(switch: SwitchOn, style: Style) -> str:
@@ -209,7 +202,7 @@ def _last(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
     last = entry.last
     if not last:
         if not entry.runs and not entry.series:
-            refused = entry.problem or entry.switch or _troubles(entry, known)  # by hand it would be as well
+            refused = entry.problem or entry.switch or troubles(known, entry.name)  # by hand it would be as well
             yield "It has not run yet." if refused else "It has not run yet. Now: " + command("run", entry.name)
         return
     yield _last_sentence(last, style)

@@ -252,6 +252,7 @@ class Notice:
     when: str
     at: Instant | None
     fix: str
+    cause: tuple[str, ...] | None = None  # what it has in common with others, where `what` names more
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +289,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     SeriesStatus: {"crashed": False},
     LiveRun: {"absent": None, "restarts": None, "paused": None},
     SwitchStatus: {"ended": None, "unmatched": None},
+    Notice: {"cause": None},
     HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }

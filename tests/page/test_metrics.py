@@ -150,7 +150,7 @@ def test_a_line_and_its_code(world: World, name: str | None, code: int, line: st
 
 
 def test_many_things_are_still_one_line() -> None:
-    states = {e.name: replace(STATES["backup"], failures=2) for e in ENTRIES}
+    states = {e.name: replace(STATES["backup"], failures=2 + number) for number, e in enumerate(ENTRIES)}
     _, said = write.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
     assert "and 3 more | entries=4 failing=4 attention=6 last_tick_age=436s" in said
 

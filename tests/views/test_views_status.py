@@ -646,6 +646,15 @@ def test_one_cause_for_290_entries_is_told_once_and_json_keeps_each() -> None:
     assert render(facts_of(world), style(), everything=True).count("Invalid account") == 290
 
 
+def test_entries_that_differ_in_more_than_their_names_are_told_one_by_one() -> None:
+    """Their names were cut out of the sentences: an entry called 1 with exit code 1 was as one called 2 with 2."""
+    names = ["1", "2", "3", "4"]
+    states = {name: ended(int(name), exit_code=int(name)) for name in names}
+    shown = screen(replace(QUIET, entries=tuple(map(entry, names)), states=states))
+    assert "; the same for" not in shown
+    assert "failed 4 times in a row, exit 4" in shown
+
+
 def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "entry-{:03}") -> World:
     """`runs`: how many of the entries run, those with the latest slots."""
     names = [name.format(number) for number in range(count)]
@@ -791,17 +800,16 @@ def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None
 
 
 @pytest.mark.parametrize(
-    ("what", "sentence"),
+    ("decision", "sentence"),
     [
-        ("could not be submitted: no", "It could not be submitted: no (at today 14:07)."),
-        ("its jobs could not be cancelled: no", "Its jobs could not be cancelled: no (at today 14:07)."),
+        ("submit", "It could not be submitted: no (at today 14:07)."),
+        ("stop", "Its jobs could not be cancelled: no (at today 14:07)."),
     ],
     ids=["a submission", "a switch"],
 )
-def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(what: str, sentence: str) -> None:
+def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(decision: str, sentence: str) -> None:
     known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="no"))
-    (row,) = (each for each in known.attention if each.kind == "trouble")
-    known = replace(known, attention=(replace(row, what=what),))
+    known = replace(known, trouble=(replace(known.trouble[0], decision=decision),))
     assert sentence in explain.render(known.entries[0], known, None, style())
 
 
