@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -1031,6 +1032,7 @@ def test_what_is_started_gets_the_libraries_that_the_launcher_kept_from_us(monke
     monkeypatch.setenv("CRONHPC_LIBRARIES", "/conda/lib")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/ours")
     monkeypatch.setattr("sys.argv", ["cronhpc", "--version"])
+    monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit):
         cli.entry_point()
     assert os.environ["LD_LIBRARY_PATH"] == "/conda/lib"
