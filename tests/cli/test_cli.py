@@ -72,7 +72,9 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """What is looked at again and again is looked at without a rest."""
+    monkeypatch.setattr(Console, "wait", lambda _, seconds: time.sleep(min(seconds, 0.01)))
     one = Shell(tmp_path)
     made = one("init", "--backend", "local")
     assert made.code == 0, made.err

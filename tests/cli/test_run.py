@@ -23,13 +23,6 @@ from tests.cli.test_cli import Said, Shell, later, shell
 __all__ = ["shell"]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The local backend is asked every half second."""
-    monkeypatch.setattr(by_hand, "_FIRST_ASK", 0.5)
-    monkeypatch.setattr(by_hand, "_SLOWER", 1.0)
-
-
 ENDS: dict[str, tuple[str, int, str]] = {
     "a run that ends well": ("true", 0, "job 1: ok"),
     "a script's own exit code": ("exit 3", 3, "job 1: failed (3)"),
@@ -75,7 +68,7 @@ def test_waiting_tells_the_end_as_json(shell: Shell) -> None:
 
 @pytest.mark.processes
 def test_following_prints_the_log_until_the_run_has_ended(shell: Shell) -> None:
-    shell.drop("cron.daily/a.slurm", "echo first; sleep 1; echo last; exit 4")
+    shell.drop("cron.daily/a.slurm", "echo first; sleep 0.3; echo last; exit 4")
     said = shell("run", "a", "--follow", now=later())
     assert said.code == 4
     assert said.out.endswith("\nfirst\nlast\n")
@@ -277,6 +270,7 @@ def test_two_that_ask_at_once_make_one_run(
         return claimed(claims, mine, *words, **more)
 
     monkeypatch.setattr(Claims, "make", slow)
+    monkeypatch.setattr("cronhpc.store.lease._WAITS", 0.0)  # the one at work stands still
     site = open_site(str(flaky.shell.cron), None, flaky.shell.environ)
     [outcome] = tick(site, later(), Call(only="a", rerun=Rerun(key.slot, 2))).outcomes
     assert (outcome.done, outcome.job_id) == (Done.REFUSED, None)
