@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Call, Claim, JobEnd, Key, Switches
+    from cronhpc.core.model import Call, Claim, JobEnd, Key, SchedulerState, Switches
     from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
     from cronhpc.store.scheduler import SiteChanges
@@ -70,11 +70,12 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     """
     memory = store_memory.load(site.paths.entries)
     of_the_folder = tuple(_of_the_folder(site, memory, call.link, now))
-    site = _with_clock(site, memory)
+    site, kept = _with_clock(site, memory.scheduler)
     found = read_entries(site, now)
+    site.cache.keep("files", found.parsed)
     entries = found.entries
-    logged, of_age = _logged(site, memory, entries)
-    of_age += _brought_back(site, memory, now)
+    logged, of_age = _logged(site, kept, entries)
+    kept, of_a_copy = _brought_back(site, kept, now)
     world = World(
         now=now,
         directory_id=directory_id(site.paths),
@@ -82,21 +83,22 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         entries=entries,
         dialect=site.batch.dialect,
         states=memory.entries,
-        kept=memory.scheduler,
+        kept=kept,
         call=call,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
     world, of_claims = _with_jobs(site, world)
     switches = _switches(site, now)
     series, of_series = _all_series(site)
-    skipped = (*of_the_folder, *found.problems, *of_age, *switches.problems, *of_claims, *of_series)
-    chain, of_chain = chain_facts(site, memory, now, call)
+    skipped = (*of_the_folder, *found.problems, *of_age, *of_a_copy, *switches.problems, *of_claims, *of_series)
+    chain, kept, of_chain = _chain_facts(site, kept, now, call)
     world = replace(
         world,
         series=series,
         switches=switches,
         skipped=skipped,
         chain=chain,
+        kept=kept,
         logged=logged or _logged_unreleased(site.paths, entries, world.claims),
     )
     world = _with_answers(site, world)
@@ -157,35 +159,34 @@ def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) 
     return clock if clock > now + CLOCKS_APART else 0
 
 
-def _with_clock(site: Site, memory: Memory) -> Site:
+def _with_clock(site: Site, kept: SchedulerState) -> tuple[Site, SchedulerState]:
     """A tick notes by how much the disk's clock is ahead; who only looks goes by that, and writes nothing."""
     if site.disk_clock is None:
-        clock = DiskClock(memory.scheduler.disk_ahead, os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
-        return replace(site, disk_clock=clock)
-    memory.scheduler.disk_ahead = site.disk_clock.ahead
-    return site
+        clock = DiskClock(kept.disk_ahead, os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
+        return replace(site, disk_clock=clock), kept
+    return site, replace(kept, disk_ahead=site.disk_clock.ahead)
 
 
-def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
+def _brought_back(site: Site, kept: SchedulerState, now: int) -> tuple[SchedulerState, list[Problem]]:
     """A tick notes whether all of the directory is a copy, status.json and log/ too: then nothing tells what ran."""
-    last = memory.scheduler.last_tick or 0
-    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), memory.scheduler.due, last)
+    last = kept.last_tick or 0
+    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), kept.due, last)
     if at is None:
-        return []
-    memory.scheduler.restored = at = min(at or now, now)
-    memory.scheduler.due = ""  # another file, and perhaps of the same inode
+        return kept, []
+    at = min(at or now, now)
     of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, at))
     what = (
         f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."
     )
-    return [Problem("W334", what, "To run one all the same: " + model.command("run", "NAME"))]
+    problem = Problem("W334", what, "To run one all the same: " + model.command("run", "NAME"))
+    return replace(kept, restored=at, due=""), [problem]  # due: another file, and perhaps of the same inode
 
 
 def _logged(
-    site: Site, memory: Memory, entries: Iterable[Entry]
+    site: Site, kept: SchedulerState, entries: Iterable[Entry]
 ) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
     """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
-    last = memory.scheduler.last_tick or 0
+    last = kept.last_tick or 0
     if not damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval)):
         return {}, []
     problems = []
@@ -498,15 +499,16 @@ _ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
-def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[ChainFacts, list[Problem]]:
+def _chain_facts(
+    site: Site, kept: SchedulerState, now: int, call: Call
+) -> tuple[ChainFacts, SchedulerState, list[Problem]]:
     """How ticks are driven here, as `start` and `stop` left it."""
     caller = _caller(site, call)
     stopped = scheduler.marks(site.paths).stopped
     how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
-    kept = memory.scheduler
     problems = [damage.started(lost)] if lost else []
     if how is None:
-        return ChainFacts(wanted=False, stopped=stopped, caller=caller), problems
+        return ChainFacts(wanted=False, stopped=stopped, caller=caller), kept, problems
     if how.via != "login" and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
@@ -514,7 +516,7 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
     via = how.via or ("resident" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
     if kept.no_spare_at < how.at or now - kept.no_spare_at >= _SPARE_AGAIN:  # `start` tries it at once
-        kept.no_spare, kept.no_submit_slot = "", False
+        kept = replace(kept, no_spare="", no_submit_slot=False)
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,
@@ -532,4 +534,4 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         moved_from=moved_from(site.paths),
         caller=caller,
     )
-    return facts, problems
+    return facts, kept, problems

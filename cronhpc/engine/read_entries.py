@@ -33,10 +33,11 @@ class Entries:
 
     entries: tuple[Entry, ...]  # by name
     problems: tuple[Problem, ...]  # what was passed over, unreadable or refused
+    parsed: Mapping[str, list[Any]]  # by source, for the cache: [fingerprint, entry, looks that missed it]
 
 
 def read_entries(site: Site, now: int) -> Entries:
-    """All entries. Updates `site.cache`."""
+    """All entries; what the cache has need not be parsed again."""
     reader = _Reader(site, now)
     for name, schedule in site.settings.folders:
         reader.folder(f"cron.{name}", schedule)
@@ -44,10 +45,7 @@ def read_entries(site: Site, now: int) -> Entries:
     reader.rows(site.settings.entries)
     lost = misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)])
     problems = (*reader.problems, *lost, *reader.names.refused())
-    if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
-        site.cache.changed = True
-    site.cache["files"] = reader.kept
-    return Entries(tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name)), problems)
+    return Entries(tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name)), problems, reader.kept)
 
 
 class _Reader:
@@ -117,7 +115,6 @@ class _Reader:
         else:
             entry = self._parsed(found, schedule)
             row = plain(entry)
-            self.site.cache.changed = True
         fresh = abs(self.now - found.changed) < FRESH
         # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
         self.kept[found.source] = [[] if fresh else found.fingerprint, row, 0]
@@ -296,7 +293,6 @@ class _Reader:
             else:
                 entry = self._row(row, source, self.clock.ours(found, found.st_ctime))
                 kept = [[], plain(entry), 0]
-                self.site.cache.changed = True
             self.kept[source] = kept
             refused = self._trust().folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:

@@ -106,7 +106,7 @@ class _Keeper:
         self.site = site
         self.world: World = reading.world
         self.memory = reading.memory
-        self.kept = self.memory.scheduler = replace(self.world.kept)  # for the next tick
+        self.kept = replace(self.world.kept)  # for the next tick
         self.problems = reading.problems
         self.plan = plan
         self.outcomes = outcomes
@@ -409,7 +409,8 @@ class _Keeper:
             state, source = self.states.get(entry.name, NEW_STATE), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
-        damage.remember(self.memory, self.world.now, told=self.world.call.whole)
+        marks_of_damage = damage.marks(self.memory, self.world.now, told=self.world.call.whole)
+        self.kept.forgotten, self.kept.invalid = marks_of_damage
         if self.world.call.whole:
             self._note_scheduler()
         if not self.world.call.only:
@@ -421,7 +422,7 @@ class _Keeper:
         noted = {_note_of(claim) for claim in self.finished} | {str(key) for key in self.forgettable}
         noted |= {each for each in self.kept.noted if self._is_anothers(each)}
         self.kept.noted = tuple(sorted(noted.difference(marks.values())))
-        self.memory.entries = self.states
+        self.memory = replace(self.memory, entries=self.states, scheduler=self.kept)
         store_memory.save(self.site.paths.entries, self.memory)
         self.saved = True
 
@@ -472,8 +473,7 @@ class _Keeper:
         found, line = getattr(batch, "accounting", None), getattr(batch, "submit_line", True)
         old = known is not None and abs(self.world.now - known[1]) > _ACCOUNTING_AGAIN
         if (known is None and found is not None) or (known is not None and known[2:] != [line]) or old:
-            self.site.cache["accounting"] = None if old else [found, self.world.now, line]
-            self.site.cache.changed = True
+            self.site.cache.keep("accounting", None if old else [found, self.world.now, line])
 
     def _note_cost(self) -> None:
         """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
@@ -482,8 +482,7 @@ class _Keeper:
         if ask is None or not links.link_name or 0 <= self.world.now - known[2] < _COST_AGAIN:
             return
         found = ask((links.link_name, links.spare_name), self.world.now - _COST_OF)
-        self.site.cache["used"] = [*(found or known[:2]), self.world.now]  # no answer: another one tomorrow
-        self.site.cache.changed = True
+        self.site.cache.keep("used", [*(found or known[:2]), self.world.now])  # no answer: another one tomorrow
 
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""

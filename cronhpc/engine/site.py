@@ -95,9 +95,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     if cache.get("zone", zone) != zone:
         cache = Cache()
     if not problems and (cache.get("zone") != zone or "settings" not in cache):
-        cache["zone"] = zone
-        cache["settings"] = [seen, settings_to_json(settings)]
-        cache.changed = True
+        cache.keep("zone", zone)
+        cache.keep("settings", [seen, settings_to_json(settings)])
     return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, problems)
 
 
@@ -136,13 +135,13 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
     if site.batch.dialect.runs_here or not (there := (how or started(site.paths) or Started()).cluster):
         return None
     key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"
-    names = site.cache.setdefault("clusters", {})
+    names = site.cache.get("clusters", {})
     if key not in names:
         try:
-            names[key] = site.batch.cluster_name()
+            names = {**names, key: site.batch.cluster_name()}
         except BatchError:
             return None  # unknown: said where it is needed
-        site.cache.changed = True
+        site.cache.keep("clusters", names)
     return elsewhere(site, names[key], there) if names[key] not in {there, ""} else None
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.core.model import Entry
+    from cronhpc.core.model.runs import Instant
     from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
 
@@ -29,17 +30,18 @@ _SHOWN = 86400  # seconds for which `status` goes on to say what one tick has fo
 _SAFE = "No slot runs twice: the claims hold what was submitted."
 
 
-def remember(memory: Memory, now: int, *, told: bool) -> None:
-    """Keep in `memory` that it is not whole: its next writing hides that. `told`: a tick's report says it."""
-    kept = memory.scheduler
+def marks(
+    memory: Memory, now: int, *, told: bool
+) -> tuple[tuple[Instant, bool] | None, tuple[Instant, bool, str] | None]:
+    """What is kept of its not being whole (forgotten, invalid), which its next writing hides. `told`: by a report."""
+    forgotten, invalid = memory.scheduler.forgotten, memory.scheduler.invalid
     if memory.corrupt:
-        kept.forgotten = kept.forgotten or (now, False)
+        forgotten = forgotten or (now, False)
     elif memory.invalid:
-        kept.invalid = (now, False, memory.invalid)
-    if told and kept.forgotten is not None:
-        kept.forgotten = (kept.forgotten[0], True)
-    if told and kept.invalid is not None:
-        kept.invalid = (kept.invalid[0], True, kept.invalid[2])
+        invalid = (now, False, memory.invalid)
+    if told:
+        forgotten, invalid = forgotten and (forgotten[0], True), invalid and (invalid[0], True, invalid[2])
+    return forgotten, invalid
 
 
 def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Problem]:

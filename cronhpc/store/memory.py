@@ -96,6 +96,11 @@ class Cache(dict[str, "Any"]):
 
     changed = False  # since it was read: then the tick writes it
 
+    def keep(self, name: str, value: Any) -> None:
+        """For the next look."""
+        self.changed = self.changed or self.get(name) != value
+        self[name] = value
+
 
 def load_cache(path: Path) -> Cache:
     """What was parsed from files, by source and fingerprint; empty where it is absent, or not as we wrote it.

@@ -266,8 +266,7 @@ class SiteChanges:
     def note(self, kind: str, shown: str, now: int) -> None:
         """Remember, as of `now`, what has `shown` that `submit`, `begin` or `hold` is not kept; "": it is."""
         if kind != "submit":
-            self.cache[kind] = [shown, now]
-            self.cache.changed = True
+            self.cache.keep(kind, [shown, now])
         if kind != "hold" and shown:
             with suppress(OSError):
                 replace_file(self.paths.scheduler / f"no-{kind}", f"{shown}\n".encode("utf-8", "replace"), 0o644)
