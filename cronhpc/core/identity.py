@@ -72,10 +72,7 @@ class _Record:
 
 def records(world: World) -> Records:
     """The records of `world`, gathered once for it."""
-    if "records" not in world.memo:
-        world.memo["records"] = Records(world)
-    found: Records = world.memo["records"]
-    return found
+    return world.once(Records)
 
 
 def jobs_by_id(world: World) -> dict[str, Job]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.core.model import Entry
-    from cronhpc.core.model.runs import Instant
     from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
 
@@ -30,9 +29,7 @@ _SHOWN = 86400  # seconds for which `status` goes on to say what one tick has fo
 _SAFE = "No slot runs twice: the claims hold what was submitted."
 
 
-def marks(
-    memory: Memory, now: int, *, told: bool
-) -> tuple[tuple[Instant, bool] | None, tuple[Instant, bool, str] | None]:
+def marks(memory: Memory, now: int, *, told: bool) -> tuple[tuple[int, bool] | None, tuple[int, bool, str] | None]:
     """What is kept of its not being whole (forgotten, invalid), which its next writing hides. `told`: by a report."""
     forgotten, invalid = memory.scheduler.forgotten, memory.scheduler.invalid
     if memory.corrupt:

@@ -13,7 +13,10 @@ from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
@@ -203,7 +206,14 @@ class World:
     call: Call = SCHEDULED
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     dialect: Dialect = SLURM  # whose words advice has
-    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # by what makes it
+
+    def once(self, make: Callable[[World], T]) -> T:
+        """What `make` makes of it, made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
     @property
     def believed(self) -> int:
@@ -211,12 +221,9 @@ class World:
 
         Where our own clock is behind the file system's, stamps up to that one are believed.
         """
-        if "believed" not in self.memo:
-            usual = CLOCKS_APART if self.call.clock_verified else _DAY
-            room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual
-            self.memo["believed"] = max(self.now + room, self.disk_clock)
-        found: int = self.memo["believed"]
-        return found
+        usual = CLOCKS_APART if self.call.clock_verified else _DAY
+        room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual
+        return max(self.now + room, self.disk_clock)
 
     def has_run(self, key: Key) -> bool:
         """Whether a log says so, or nobody knows. Logs are asked only where state/ is older than the newest tick."""
@@ -229,10 +236,7 @@ class World:
 
     def claimed(self) -> dict[Key, Claim]:
         """Claims by their key."""
-        if "claimed" not in self.memo:
-            self.memo["claimed"] = {claim.key: claim for claim in self.claims}
-        found: dict[Key, Claim] = self.memo["claimed"]
-        return found
+        return self.once(_claims_by_key)
 
     @property
     def listed(self) -> tuple[Job, ...]:
@@ -245,20 +249,26 @@ class World:
 
     def jobs(self) -> dict[str, list[Job]]:
         """The rows of the queue by job id: of an array one a task. Empty also where the queue is unknown."""
-        if "jobs" not in self.memo:
-            rows = self.memo["jobs"] = dict[str, list[Job]]()
-            for job in self.listed:
-                rows.setdefault(job.id, []).append(job)
-        found: dict[str, list[Job]] = self.memo["jobs"]
-        return found
+        return self.once(_rows_by_job)
 
     def known(self) -> dict[str, Entry]:
         """Entries and series by the id that claims carry."""
-        if "known" not in self.memo:
-            both = (*self.entries, *(series.entry for series in self.series))
-            self.memo["known"] = {entry_id(entry.name): entry for entry in both}
-        found: dict[str, Entry] = self.memo["known"]
-        return found
+        return self.once(_entries_by_id)
+
+
+def _claims_by_key(world: World) -> dict[Key, Claim]:
+    return {claim.key: claim for claim in world.claims}
+
+
+def _rows_by_job(world: World) -> dict[str, list[Job]]:
+    rows: dict[str, list[Job]] = {}
+    for job in world.listed:
+        rows.setdefault(job.id, []).append(job)
+    return rows
+
+
+def _entries_by_id(world: World) -> dict[str, Entry]:
+    return {entry_id(each.name): each for each in (*world.entries, *(series.entry for series in world.series))}
 
 
 # --- what a plan says is to be done and why, and what came of it -----------------------------------------------------
