@@ -417,8 +417,8 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     """Why those who are to call the ticks call none."""
     paths = Paths(asked.root)
-    if via == "scrontab" and (why := scrontab_trouble(paths, asked.environ)):
-        yield Check.NO_TICK(why=why)
+    if via == "scrontab" and (cause := scrontab_trouble(paths, asked.environ)):
+        yield Check.NO_TICK(why=cause)
     if via not in {None, "login"} and (why := scheduler.SiteChanges(paths).no_submit):
         yield Check.NODES_MAY_NOT(why=why)
 

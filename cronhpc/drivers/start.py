@@ -17,11 +17,11 @@ from cronhpc.core import chain
 from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
-    DAEMON_ENDED,
     TOKEN,
     CancelLink,
     ClaimState,
     CronhpcError,
+    Disabled,
     Done,
     KeepLink,
     LeaveCause,
@@ -508,10 +508,10 @@ def local_daemon(site: Site) -> tuple[int, str]:
     return (pid if lives else 0), host if pid else ""
 
 
-def daemon_trouble(site: Site) -> str:
-    """That the daemon that was begun on this machine has ended; "" where it lives, or was begun elsewhere."""
+def daemon_trouble(site: Site) -> Disabled | None:
+    """That the daemon that was begun on this machine has ended; None where it lives, or was begun elsewhere."""
     pid, host = local_daemon(site)
-    return DAEMON_ENDED if not pid and host == site.host else ""
+    return Disabled.DAEMON_ENDED if not pid and host == site.host else None
 
 
 def _daemon_ended(site: Site, pid: int, within: float) -> bool:

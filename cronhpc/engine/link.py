@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import scrontab
 from cronhpc.batch.process import USUAL_PATH, options_kept, scrub, which
 from cronhpc.core import model
-from cronhpc.core.model import Started, command
+from cronhpc.core.model import Disabled, Started, command
 from cronhpc.cron.values import replace
 from cronhpc.engine.site import directory_id
 from cronhpc.store import scheduler
@@ -148,16 +148,16 @@ def add_to_scrontab(site: Site, environ: Mapping[str, str]) -> list[str]:
     return said
 
 
-def scrontab_trouble(paths: Paths, environ: Mapping[str, str]) -> str:
-    """Why our entry calls no ticks: it was disabled, or removed; "" where it does, or nobody can tell."""
+def scrontab_trouble(paths: Paths, environ: Mapping[str, str]) -> Disabled | None:
+    """Why our entry calls no ticks: it was disabled, or removed; None where it does, or nobody can tell."""
     try:
         table = scrontab.read(environ)
     except scrontab.ScrontabError:
-        return ""
+        return None
     mark = directory_id(paths)
     if scrontab.is_disabled(table, mark):
-        return "its entry in your scrontab is disabled, as its job was cancelled"
-    return "" if scrontab.own_lines(table.splitlines(), mark) else "its entry is no longer in your scrontab"
+        return Disabled.ENTRY_DISABLED
+    return None if scrontab.own_lines(table.splitlines(), mark) else Disabled.ENTRY_GONE
 
 
 def remove_from_scrontab(paths: Paths, environ: Mapping[str, str]) -> list[str]:

@@ -18,6 +18,7 @@ from cronhpc.core.model import (
     BadNode,
     ChainFacts,
     ClaimState,
+    Disabled,
     Entry,
     Problem,
     Queue,
@@ -495,7 +496,6 @@ def _caller(site: Site, call: Call) -> str:
     return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
 
 
-_ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if it still does"
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
@@ -529,7 +529,7 @@ def _chain_facts(
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.prequeue,
         via=via,
-        disabled=_ELSEWHERE if via == "resident" and not site.batch.dialect.runs_here else "",
+        disabled=Disabled.ELSEWHERE if via == "resident" and not site.batch.dialect.runs_here else None,
         drops_begin=site.changes.drops_begin,
         moved_from=moved_from(site.paths),
         caller=caller,

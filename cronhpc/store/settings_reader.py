@@ -69,25 +69,27 @@ def compose(data: bytes, file: str) -> Node | None:
 
 def _syntax(error: Any, text: str, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 0
-    lines = text.splitlines()
-    here = lines[line - 1] if 0 < line <= len(lines) else ""
+    line = mark.line + 1
+    here = "".join(text.splitlines()[mark.line : line])
     said = str(error.problem or error.context).strip()
     started = error.context_mark.line + 1 if error.context_mark else line
     if started != line:
         said += f" ({error.context}, from line {started})"
-    return Problem("E601", f"not YAML: {said}, at {here.strip()[:60]!r}.", _fix(here, said), file, line)
+    return Problem(
+        "E601", f"not YAML: {said}, at {here.strip()[:60]!r}.", _fix(here, here[mark.column :][:1]), file, line
+    )
 
 
-def _fix(here: str, said: str) -> str:
-    if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in said:
+def _fix(here: str, char: str) -> str:
+    """By the line at fault, and the character in it that cannot stand there."""
+    if "\t" in {char, *here[: len(here) - len(here.lstrip())]}:
         return "Indent with blanks, not tabs."
     value = here.partition(":")[2].strip()
     if value[:1] in {"*", "@", "%", "`", "&", "!", "|", ">"}:
         return f'Put the value in quotes: {here.partition(":")[0].strip()}: "{value}".'
-    if "mapping values are not allowed" in said and value:
+    if char == ":" and ": " in f"{value} ":
         return f"A value that holds ': ' needs quotes: {here.partition(':')[0].strip()}: '{value}'."
-    if "single document" in said:
+    if here.startswith("---"):
         return "Keep one document: remove the line ---."
     return "Check indentation, quotes and brackets there and in the line above."
 

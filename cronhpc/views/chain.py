@@ -7,8 +7,8 @@ from enum import StrEnum
 from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
-    DAEMON_ENDED,
     NEVER_STARTS,
+    Disabled,
     Done,
     Fault,
     LeaveChain,
@@ -53,7 +53,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         stopped=stopped,
         by_links=bool(chain.link_name),
         by_daemon=world.call.by_daemon,
-        disabled=chain.disabled,
+        disabled=str(chain.disabled or ""),
         via=chain.via if chain.wanted else "",
         caller=chain.caller if ticked else world.kept.caller,
         interval=world.settings.interval,
@@ -134,7 +134,7 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
     if chain.moved_from and chain.by_links:
         return State.MOVED
     if chain.disabled:
-        return State.ELSEWHERE if chain.via == "resident" and chain.disabled != DAEMON_ENDED else State.DISABLED
+        return State.ELSEWHERE if chain.disabled == Disabled.ELSEWHERE else State.DISABLED
     if overdue:
         return State.SILENT
     return _going(chain) if answers else State.UNKNOWN

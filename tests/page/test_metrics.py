@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpc.core.model import ChainFacts, EntryState, Queue, SchedulerState, Switches, World
+from cronhpc.core.model import ChainFacts, Disabled, EntryState, Queue, SchedulerState, Switches, World
 from cronhpc.page import view, write
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
@@ -126,14 +126,16 @@ def test_any_name_is_a_label(name: str) -> None:
             id="only the spare waits",
         ),
         pytest.param(
-            replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled="gone"), queue=Queue(())),
+            replace(
+                QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled=Disabled.ENTRY_GONE), queue=Queue(())
+            ),
             None,
             2,
             "CRONHPC CRITICAL - the scheduler is disabled | ",
             id="what calls the ticks was disabled",
         ),
         pytest.param(
-            replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled="on cpu1"), queue=Queue(())),
+            replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled=Disabled.ELSEWHERE), queue=Queue(())),
             None,
             1,
             "CRONHPC WARNING - the scheduler is started elsewhere | ",

@@ -305,6 +305,7 @@ WRONG = {
         "entries:\n  a:\n    command: echo a: b\n",
         "A value that holds ': ' needs quotes: command: 'echo a: b'.",
     ),
+    "a key that is indented too far": ("timezone: a\n  interval: 1h\n", "at 'interval: 1h'. Check indentation"),
     "a bracket left open": ("kill: {also: [/a\n", "E601 not YAML: "),
     "an alias of nothing": ("timezone: *zone\n", "cronhpc.yaml:1: E601 not YAML: found undefined alias"),
     "two documents": ("timezone: a\n---\ntimezone: b\n", "Keep one document: remove the line ---."),

@@ -15,6 +15,7 @@ from cronhpc.core.model import (
     ChainFacts,
     Claim,
     ClaimState,
+    Disabled,
     Done,
     Entry,
     EntryState,
@@ -167,12 +168,15 @@ CHAINS = {
         "fine: last tick 14:00:04, next 15:00 (your scrontab)",
     ),
     "its entry there was disabled": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled="its entry is gone"), queue=Queue(())),
-        "disabled: its entry is gone; last tick 14:00:04 (7 min ago)  cronhpc start",
+        replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled=Disabled.ENTRY_GONE), queue=Queue(())),
+        "disabled: its entry is no longer in your scrontab; last tick 14:00:04 (7 min ago)  cronhpc start",
     ),
     "it was started on the local backend, and Slurm is there now": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled="on the local backend"), queue=Queue(())),
-        "started elsewhere: on the local backend; last tick 14:00:04 (7 min ago)  cronhpc start",
+        replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled=Disabled.ELSEWHERE), queue=Queue(())),
+        (
+            "started elsewhere: on the local backend, whose daemon runs scripts on one machine, if it still does; "
+            "last tick 14:00:04 (7 min ago)  cronhpc start"
+        ),
     ),
     "only a login node submits": (
         replace(

@@ -54,7 +54,6 @@ from cronhpc.core.model.runs import (
 )
 from cronhpc.core.model.world import (
     CLOCKS_APART,
-    DAEMON_ENDED,
     LONGER,
     SCHEDULED,
     Accounting,
@@ -65,6 +64,7 @@ from cronhpc.core.model.world import (
     CancelLink,
     ChainFacts,
     Decision,
+    Disabled,
     Done,
     Finish,
     Hold,

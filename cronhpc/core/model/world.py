@@ -87,7 +87,13 @@ class Started:
     zone: str = ""  # the machine's
 
 
-DAEMON_ENDED = "its daemon has ended"  # ChainFacts.disabled of a resident one on this machine
+class Disabled(StrEnum):
+    """Why those who are to call the ticks call none."""
+
+    ENTRY_GONE = "its entry is no longer in your scrontab"
+    ENTRY_DISABLED = "its entry in your scrontab is disabled, as its job was cancelled"
+    DAEMON_ENDED = "its daemon has ended"  # one on this machine
+    ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if it still does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ class ChainFacts:
     resting: str = ""  # an administrator's word, in words; "" while it goes on
     prequeue: int = 1  # successors wanted at once
     via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
-    disabled: str = ""  # why those who are to call the ticks call none, in words
+    disabled: Disabled | None = None
     caller: str = ""  # who called this tick, in words
     successor_noted: str = ""  # job id that the last link that ran left as its successor
     bad_nodes: tuple[BadNode, ...] = ()  # links are not to start there
