@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import pieces
 from cronhpc.core.model import Instant, Reason
+from cronhpc.cron.values import replace
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
@@ -46,44 +46,41 @@ def render(
 
     What runs is shown first where the table is cut. `below`: more lines, that stand last.
     """
+    rows, hints = _rows(known, style), _hints(known, style)
+    notices = known.attention if everything else grouped(known.attention)
+    most, shown = len(notices), None
+    if style.height and not everything:
+        plain = replace(style, colour=False)  # colours take no room
+        room = style.height - 1 - _lines([*_top(known, plain, from_file=from_file), *below], style)  # 1: the prompt's
+        if _lines([*_attention(notices, plain, most), *_entries(rows, plain), *hints], style) > room:
+            hints = hints if not rows else []  # the table says which entries have not run yet
+            most, shown = _fitting(notices, rows, plain, room - _lines(hints, style))
+    middle = [*_attention(notices, style, most), *_entries(rows, style, shown), *hints]
+    return "\n".join([*_top(known, style, from_file=from_file), *middle, *below])
+
+
+def _top(known: Status, style: Style, *, from_file: bool) -> list[str]:
     top = [_header(known, style, from_file=from_file), *([] if known.series_only else [_chain(known, style)])]
     if known.cost:
         spent = f"{text.count(known.cost.jobs, 'job')}, {times.span(known.cost.cpu_seconds)} of CPU"
         top.append(f"cost    {spent} in {known.cost.days} days")  # what the scheduler itself took from the cluster
-    if from_file:
-        top.append(_pale(known, style))
-    rows, hints = _rows(known, style), _hints(known, style)
-    notices = known.attention if everything else grouped(known.attention)
-    whole = [*top, *_attention(notices, style), *_entries(rows, style), *hints, *below]
-    room = style.height - 1  # the prompt's line comes below
-    if not style.height or everything or _lines(whole, style) <= room:
-        return "\n".join(whole)
-    kept = hints if not rows else []  # the table says which entries have not run yet
-    return "\n".join(
-        [*top, *_fitting(notices, rows, style, room - _lines([*top, *kept, *below], style)), *kept, *below]
-    )
+    return [*top, _pale(known, style)] if from_file else top
 
 
-def _fitting(notices: Sequence[Notice], rows: Sequence[Row], style: Style, room: int) -> list[str]:
-    """Of both as much as fits in `room` lines: of the table at least what runs, or a few rows."""
+def _fitting(notices: Sequence[Notice], rows: Sequence[Row], plain: Style, room: int) -> tuple[int, int | None]:
+    """Of both as many as fit in `room` lines (None: all): of the table at least what runs, or a few rows."""
     least = min(max(sum(row.runs for row in rows), _LEAST_ROWS) + 1, len(rows))  # how many are left out has a line, too
-    for number in range(max(min(len(notices), room), 0), -1, -1):
-        attention = _attention(notices, style, number)
-        left = room - _lines(attention, style) - _TITLES
-        if left >= least or number <= 1:
+    for most in range(max(min(len(notices), room), 0), -1, -1):
+        left = room - _lines(_attention(notices, plain, most), plain) - _TITLES
+        if left >= least or most <= 1:
             break
-    if left >= len(rows):
-        return [*attention, *_entries(rows, style)]
-    return [*attention, *_entries(sorted(rows, key=lambda row: not row.runs), style, max(left - 1, 1))]
-
-
-_COLOURS = re.compile(r"\x1b\[\d+m")
+    return most, None if left >= len(rows) else max(left - 1, 1)
 
 
 def _lines(texts: Iterable[str], style: Style) -> int:
-    """How many lines of the terminal they fill."""
+    """How many lines of the terminal they fill, without colours."""
     wide = style.width or sys.maxsize
-    lines = (line for each in texts for line in _COLOURS.sub("", each).split("\n"))
+    lines = (line for each in texts for line in each.split("\n"))
     return sum(max(-(-text.width(line) // wide), 1) for line in lines)
 
 
@@ -103,24 +100,24 @@ def _pale(known: Status, style: Style) -> str:
 
 def _chain(known: Status, style: Style) -> str:
     facts = known.chain
-    lines = wrap("".join(chain.words(facts, known.batch.name, style)), max(style.width - _CHAIN, 0))
+    state, between, rest = chain.words(facts, known.batch.name, style)
+    lines = wrap(between + rest, max(style.width - _CHAIN, 0), text.width(state))
     if facts.fix:
         fix = style.text(facts.fix)
-        if style.width and _CHAIN + text.width(lines[-1]) + 2 + text.width(fix) > style.width:
+        used = _CHAIN + text.width(lines[-1]) + (0 if lines[1:] else text.width(state))
+        if style.width and used + 2 + text.width(fix) > style.width:
             lines += [style.paint(line, "bold") for line in style.wrapped(facts.fix, style.width - _CHAIN)]
         else:
             lines[-1] += f"  {style.paint(fix, 'bold')}"
-    state = facts.state
-    if state == chain.State.FINE or state not in chain.FINE:
-        colour = "green" if state == chain.State.FINE else "red" if state in chain.LOST else "yellow"
-        lines[0] = style.paint(state, colour) + lines[0][len(state) :]
+    colour = "green" if facts.state == chain.State.FINE else "red" if facts.state in chain.LOST else "yellow"
+    lines[0] = style.paint(state, "" if facts.state in chain.FINE - {chain.State.FINE} else colour) + lines[0]
     return "chain   " + ("\n" + " " * _CHAIN).join(lines)
 
 
 # --- needs attention -----------------------------------------------------------------------------------------------
 
 
-def _attention(rows: Sequence[Notice], style: Style, most: int | None = None) -> list[str]:
+def _attention(rows: Sequence[Notice], style: Style, most: int) -> list[str]:
     if not rows:
         return []
     shown = rows[:most]
@@ -198,6 +195,8 @@ def _rows(known: Status, style: Style) -> list[Row]:
 def _entries(rows: Sequence[Row], style: Style, most: int | None = None) -> list[str]:
     if not rows:
         return []
+    if most is not None:
+        rows = sorted(rows, key=lambda row: not row.runs)
     lines = table(COLUMNS, [row.cells for row in rows[:most]], style)
     hidden = rows[most:] if most is not None else []
     live = sum(row.runs for row in hidden)

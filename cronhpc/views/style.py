@@ -189,14 +189,15 @@ def _filled(column: Column, cell: Cell, wide: int, style: Style) -> str:
     return " " * (wide - size) + shown if column.right else shown + " " * (wide - size)
 
 
-def wrap(words: str, columns: int) -> list[str]:
-    """`words` in lines of at most `columns` display columns, broken at blanks; 0: one line."""
-    if not columns or text.width(words) <= columns:
+def wrap(words: str, columns: int, used: int = 0) -> list[str]:
+    """`words` in lines of at most `columns` display columns, broken at blanks; 0: one line. `used`: of the first."""
+    if not columns or used + text.width(words) <= columns:
         return [words]
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for part in words.split(" "):
         joined = f"{line} {part}" if line else part
-        if line and text.width(joined) > columns:
+        if line and (0 if lines else used) + text.width(joined) > columns:
             lines.append(line)
             joined = part
         line = joined
