@@ -137,7 +137,7 @@ def _advice(error: CronhpcError) -> str:
 
 
 def _failed(message: str, arguments: list[str], console: Console) -> int:
-    if "--json" in arguments:
+    if "--json" in arguments[: arguments.index("--") if "--" in arguments else None]:  # behind it: of the job's command
         console.json({"error": message})
     else:
         console.complain(message)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome, Problem
     from cronhpc.drivers.start import Started
+    from cronhpc.script.dialect import Dialect
     from cronhpc.views.style import Style
 
 
@@ -63,6 +64,8 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
 def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
     if args.if_stale and not is_stale(paths_of(console), console):
+        if console.as_json:
+            console.json({"ok": True, "done": [], "links": [], "undo": "", "errors": []})
         return FINE  # at each login: nothing of what follows is loaded
 
     from cronhpc.cli.check import errors
@@ -79,6 +82,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
         before = Started()  # the local backend's way
     via = "daemon" if args.daemon else args.via or before.via or "chain"
     prequeue = args.prequeue or before.prequeue
+    _must_have_an_effect(args, site.batch.dialect, via)
     at = reckoned(site, console.now)
     off = at.now - console.now
     done = start(
@@ -95,6 +99,20 @@ def _start(args: argparse.Namespace, console: Console) -> int:
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
     _report(done, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(console))
     return FINE if done.ok else ATTENTION
+
+
+def _must_have_an_effect(args: argparse.Namespace, dialect: Dialect, via: str) -> None:
+    """Raises UsageError for an option that nothing would come of."""
+    ahead = f"--prequeue {args.prequeue}" if (args.prequeue or 1) > 1 else ""
+    asked = f"--via {args.via}" if args.via else ahead
+    if dialect.runs_here and asked:
+        here = "on the local backend a daemon of this machine calls the ticks, and no job waits in a queue. "
+        raise UsageError(f"cronhpc start: {asked}: " + here + "Leave it out: " + command("start"))
+    if args.daemon and args.via not in {None, "chain"}:
+        raise UsageError(f"cronhpc start: --daemon or --via {args.via}, not both.")
+    if ahead and via in {"scrontab", "login"}:
+        fix = "Leave it out, or let the chain's jobs call them: " + command("start", options=("--via", "chain"))
+        raise UsageError(f"cronhpc start: {ahead}: no links wait ahead where {via} calls the ticks. " + fix)
 
 
 def _links(text: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from cronhpc.batch import connect, dialect_of, examinable, examined
+from cronhpc.batch import connect, dialect_of, examinable, examined, present
 from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run_many, which
 from cronhpc.batch.process import run as run_program
@@ -355,8 +355,11 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     try:
         site = site_of(console)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
-        by_default = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, linter._replace(environ=None))
-        return [*error.problems, *by_default.scripts()], True
+        by_default = linter._replace(environ=None, dialect=dialect_here(console))
+        unknown = not (console.backend or _settings(console).backend or present(console.environ))
+        notes = [_UNKNOWN_SYSTEM] if unknown else []
+        scripts = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, by_default).scripts()
+        return [*error.problems, *notes, *scripts], True
     found = read_entries(site, console.now)
     known = {entry.name: entry for entry in found.entries}
     linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
@@ -375,6 +378,14 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
         if name not in known:
             raise no_such("entry", name, known)
     return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *found.problems))], False
+
+
+_UNKNOWN_SYSTEM = Problem(
+    "N004",
+    "while the settings cannot be used, nobody knows the batch system: the scripts are judged as Slurm's.",
+    "Correct the settings; or name it, as in: " + command("check", options=("--backend", "pbs")),
+    "cronhpc.yaml",
+)
 
 
 def _of_alerts(site: Site) -> Iterator[Problem]:

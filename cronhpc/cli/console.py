@@ -307,13 +307,19 @@ def withdraw_edited(site: Site, now: int) -> bool:
 
 
 def settings_or_default(paths: Paths) -> Settings:
-    """The settings where they can be used, else the defaults: for commands that must work all the same."""
-    from cronhpc.store.settings import read_settings
+    """The settings where they can be used, else the defaults: for commands that must work all the same.
+
+    The batch system is the directory's, as far as a line of the file or a tick tells: else all would be wrong.
+    """
+    from cronhpc.store.scheduler import batch_system_found
+    from cronhpc.store.settings import backend_line, read_settings
 
     try:
         return read_settings(paths.settings)
-    except (SettingsError, OSError):
-        return Settings()
+    except SettingsError as error:
+        return error.rest or Settings(backend=backend_line(paths.settings) or batch_system_found(paths))
+    except OSError:
+        return Settings(backend=batch_system_found(paths))
 
 
 def is_mine(paths: Paths) -> bool:

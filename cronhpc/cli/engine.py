@@ -90,8 +90,8 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.drivers.daemon import Daemon
     from cronhpc.drivers.start import another_daemon
 
-    if not args.link and (other := another_daemon(site_of(console))):
-        console.complain(f"a daemon runs here already: process {other}. They share the work; one is enough.")
+    if not args.link and (other := another_daemon(site_of(console), console.now)):
+        console.complain(f"{other}. They share the work; one is enough.")
     gc.set_threshold(700)  # it stays, so what it drops is collected as is usual
 
     def tell(news: Report | Exception) -> None:

@@ -14,7 +14,7 @@ from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass
 from cronhpc.script.advice import word
 from cronhpc.script.sbatch_options import time_limit
-from cronhpc.store.logs import Space, low
+from cronhpc.store.logs import Space, full, low
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,6 +66,8 @@ class Check(Enum):
                      "A tick writes there: chmod u+rwx it, or see whether what it lies on is mounted read-only.")
     ROOM_SCARCE = ("warning", "room", "{free:.1f} of {total:.0f} {unit} are free there.",
                    "Make room: " + command("clean") + "; and see your quota.")
+    ROOM_NONE = ("error", "room", "no {what} are free there: no tick can write, so nothing is submitted.",
+                 "Make room: " + command("clean") + "; and see your quota.")
     ROOM_FINE = "fine", "room", "{free:.0f} GB are free there (your quota may say less)."
     INODES_SCARCE = "warning", "room", "{inodes} left there.", "Remove small files."
     PURGED = ("warning", "purge", "the site may remove what lies there ({why}): such places are often purged.",
@@ -467,7 +469,11 @@ def of_disk(disk: Disk, *, seen: bool = False, probes: bool = True, alone: bool 
 
 
 def _room(disk: Disk) -> Iterator[Finding]:
-    few_bytes, few_inodes = low(Space(disk.bytes_free, disk.bytes_total, disk.inodes_free, disk.inodes_total))
+    space = Space(disk.bytes_free, disk.bytes_total, disk.inodes_free, disk.inodes_total)
+    few_bytes, few_inodes = low(space)
+    if full(space):
+        yield Check.ROOM_NONE(what="bytes" if few_bytes else "inodes")
+        return
     if few_bytes:
         size, unit = (_GIB, "GB") if disk.bytes_total >= _GIB else (_GIB // 1024, "MB")
         yield Check.ROOM_SCARCE(free=disk.bytes_free / size, total=disk.bytes_total / size, unit=unit)

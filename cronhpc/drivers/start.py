@@ -279,6 +279,9 @@ def _must_fit(site: Site) -> None:
 
 def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, repair: bool) -> Started:
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
+    if there := _daemon_elsewhere(site, now()):
+        anew = command("stop") + ", then " + command("start")
+        raise CronhpcError(f"{there}: of two, neither sees what the other runs. To have it here: " + anew)
     with leased(site):
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, HowStarted("resident", at=now(), by=site.user))
@@ -309,7 +312,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     try:
         scheduler.mark_stopped(site.paths, site.user)
     except OSError as error:
-        raise _stopped_unmarked(site, error) from None
+        raise _stopped_unmarked(site, daemon[0], error) from None
     if site.batch.dialect.runs_here:
         lines.append(_stopped(site, *daemon))
     away = of_other_cluster(site, how) is not None  # its ids may be those of other jobs here
@@ -380,13 +383,16 @@ def _cancelled_waiting(site: Site) -> int:
     return len(waiting)
 
 
-def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
-    """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
-    cancelled = count(_cancelled_waiting(site), "waiting job")
-    return CronhpcError(
-        f"cancelled {cancelled} of the scheduler, but {site.paths.scheduler} cannot be written to "
-        f"({error.strerror}): a link that runs just now may go on. " + fix(error) + "; then: " + command("stop")
-    )
+def _stopped_unmarked(site: Site, daemon: int, error: OSError) -> CronhpcError:
+    """A disk that takes no mark must not keep the scheduler going: its daemon or waiting jobs end all the same."""
+    if site.batch.dialect.runs_here:
+        done = _ended_now(site, daemon) if daemon else "no daemon that can be ended from here is known"
+        left = "it is not marked as stopped, and one that runs elsewhere goes on"
+    else:
+        done = f"cancelled {count(_cancelled_waiting(site), 'waiting job')} of the scheduler"
+        left = "a link that runs just now may go on"
+    where = f"{site.paths.scheduler} cannot be written to ({error.strerror})"
+    return CronhpcError(f"{done}, but {where}: {left}. " + fix(error) + "; then: " + command("stop"))
 
 
 class AwayError(CronhpcError):
@@ -489,14 +495,28 @@ def _note_daemon(site: Site, pid: int, *, by_hand: bool) -> None:
     write_json(site.paths.state / "daemon.json", decode.plain(begun), 1)
 
 
-def another_daemon(site: Site) -> int:
-    """The process of a daemon that runs on this machine already; 0: there is none known, and this one is noted."""
+def another_daemon(site: Site, now: int) -> str:
+    """That a daemon runs here already, or elsewhere; "": there is none known, and this one is noted."""
+    if there := _daemon_elsewhere(site, now):
+        return there
     pid = local_daemon(site)[0]
     if pid in {0, os.getpid()}:
         with suppress(OSError):  # a full disk is told by each tick
             _note_daemon(site, os.getpid(), by_hand=pid == 0)
-        return 0
-    return pid
+        return ""
+    return f"a daemon runs here already: process {pid}"
+
+
+def _daemon_elsewhere(site: Site, now: int) -> str:
+    """That the local backend's daemon was begun on another machine; "" once it is stopped, or no ticks come any more.
+
+    It cannot be looked at from here, and unknown is not gone. Raises OSError.
+    """
+    known, due = _begun(site.paths), scheduler.expected(site.paths)
+    alive = site.batch.dialect.runs_here and due is not None and now <= due[1]
+    if not alive or not known.pid or known.host in {"", site.host} or scheduler.marks(site.paths).stopped:
+        return ""
+    return f"the daemon was begun on {known.host} (process {known.pid}), and ticks come"
 
 
 def local_daemon(site: Site) -> tuple[int, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import re
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, command
 from cronhpc.script.advice import word
+from cronhpc.script.dialect import DIALECTS
 from cronhpc.store import schema
 from cronhpc.store.files import read_bytes, replace_file, umask
 
@@ -78,6 +80,17 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
         rest = Settings(**found) if len(reader.problems) == reader.in_rows else None
         raise SettingsError(tuple(sorted(reader.problems, key=lambda p: p.line)), rest)
     return Settings(**found)
+
+
+_BACKEND = re.compile(rb"^backend:\s*[\"']?(\w+)", re.MULTILINE)
+
+
+def backend_line(path: Path) -> str:
+    """The batch system that a file names which cannot be used otherwise; "" where no line does."""
+    with suppress(OSError):
+        if (found := _BACKEND.search(read_bytes(path) or b"")) and found[1].decode() in DIALECTS:
+            return found[1].decode()
+    return ""
 
 
 def _check_zone(reader: Reader, key: str) -> None:

@@ -58,6 +58,10 @@ OF_FILES = {
         "what sbatch thinks of a script is not known: it takes longer than a second, or gives no clear answer",
         "`cronhpc check --online`",
     ),
+    "N004": Code(
+        "cronhpc.yaml cannot be used, and nothing else tells the batch system: scripts are judged as Slurm's",
+        "Correct the settings, or `cronhpc check --backend pbs`, say",
+    ),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed, or will; its run is not touched by that", "Correct the address."),
     "W370": Code("the page was not written", "Fix `page:` in cronhpc.yaml."),

@@ -246,6 +246,57 @@ def test_a_script_that_cannot_be_looked_at_has_its_fix(tmp_path: Path, code: str
     assert (found.code, found.fix.startswith(fix)) == ("W009", True)
 
 
+MISTYPED = {
+    "an option that is none": (["status", "--nonsense", "--json"], "unrecognized arguments: --nonsense"),
+    "a value that is none": (["start", "--json", "--via", "pigeon"], "invalid choice: 'pigeon'"),
+    "a command that is none": (["stats", "--json"], "there is no command stats"),
+}
+
+
+@pytest.mark.parametrize(("words", "error"), MISTYPED.values(), ids=MISTYPED)
+def test_a_mistake_of_the_command_line_is_json_too(shell: Shell, words: list[str], error: str) -> None:
+    """docs/json.md said that it was text on standard error."""
+    said = shell(*words)
+    assert (said.code, said.err) == (2, "")
+    assert error in said.json["error"]
+
+
+def test_json_behind_two_dashes_is_asked_of_the_jobs_command(shell: Shell) -> None:
+    said = shell("guard", "--every", "pigeon", "--", "tool", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "pigeon" in said.err
+
+
+BROKEN_SETTINGS = {
+    "a line names the system": ("backend: pbs\nnonsense\n", "", "#PBS"),
+    "a tick has found it": ("nonsense: {\n", "on-grid_engine", "#$"),
+    "one row alone is wrong": ("backend: lsf\nentries: {a: {schedule: nonsense, command: x}}\n", "", "#BSUB"),
+}
+
+
+@pytest.mark.parametrize(("settings", "mark", "prefix"), BROKEN_SETTINGS.values(), ids=BROKEN_SETTINGS)
+def test_scripts_are_judged_by_the_directorys_system_under_broken_settings(
+    shell: Shell, settings: str, mark: str, prefix: str, tmp_path: Path
+) -> None:
+    """They were by Slurm's rules: a line of the right system was no line, a line of Slurm's was none to complain of."""
+    (shell.cron / "cronhpc.yaml").write_text(settings)
+    if mark:
+        (shell.cron / "scheduler" / mark).touch()
+    shell.drop("cron.daily/foreign.slurm", "#SBATCH --time=10\ntrue")
+    said = shell("check", PATH=str(tmp_path))
+    assert "a line for Slurm" in said.out
+    assert prefix in said.out
+    assert "nobody knows the batch system" not in said.out
+
+
+def test_where_nothing_tells_the_system_that_is_said(shell: Shell, tmp_path: Path) -> None:
+    (shell.cron / "cronhpc.yaml").write_text("nonsense: {\n")
+    shell.drop("cron.daily/bad.slurm", "#SBATCH --tiem=10\ntrue")
+    said = shell("check", "--json", PATH=str(tmp_path))
+    codes = {each["code"] for each in said.json["problems"]}
+    assert {"E601", "N004", "E201"} <= codes, codes
+
+
 def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
     assert "There is no entry called nobody" in shell("history", "nobody").err
     said = shell("run", "nobody", "--json")

@@ -37,7 +37,9 @@ DISKS: dict[str, tuple[Disk, list[tuple[str, str]], str]] = {
     "without locks": (replace(SHARED, options=("rw", "nolock")), [], "cronhpc takes no locks"),
     "mounted soft": (replace(SHARED, options=("rw", "soft", "nolock")), [], "writing fails instead of waiting"),
     "nearly full": (replace(SHARED, bytes_free=GIB), [("warning", "room")], "1.0 of 900 GB are free"),
-    "few inodes": (replace(SHARED, inodes_free=5), [("warning", "room")], "5 inodes are left"),
+    "full": (replace(SHARED, bytes_free=4096), [("error", "room")], "no bytes are free there: no tick can write"),
+    "few inodes": (replace(SHARED, inodes_free=50), [("warning", "room")], "50 inodes are left"),
+    "no inodes": (replace(SHARED, inodes_free=5), [("error", "room")], "no inodes are free there: no tick can write"),
     "no fixed number of inodes": (replace(SHARED, inodes_free=0, inodes_total=0), [], "shared"),
     "scratch": (replace(SHARED, purged="it lies under $SCRATCH"), [("warning", "purge")], "it lies under $SCRATCH"),
 }

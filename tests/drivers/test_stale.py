@@ -61,6 +61,14 @@ def test_while_a_tick_is_not_overdue_what_is_broken_is_not_told_at_a_login(shell
     assert shell("start", "--if-stale", now=now + 61).code == 0  # it was never started
 
 
+def test_where_all_is_well_it_prints_nothing_and_an_answer_in_json(shell: Shell) -> None:
+    now = later()
+    expect(Paths(shell.cron), now, now + 60)
+    assert shell("start", "--if-stale", now=now).out == ""
+    well = {"version": 1, "ok": True, "done": [], "links": [], "undo": "", "errors": []}
+    assert shell("start", "--if-stale", "--json", now=now).json == well
+
+
 def test_what_was_stopped_or_never_started_is_not_stale(shell: Shell) -> None:
     paths, now = Paths(shell.cron), later()
     shell("tick", now=now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Started
+from cronhpc.drivers.start import another_daemon
+from cronhpc.engine.site import open_site
 from cronhpc.store import lease, scheduler
 from cronhpc.store.files import Paths
 from tests.cli.test_cli import Shell, later
@@ -101,6 +104,69 @@ def test_nothing_runs_on_this_machine_that_nobody_has_asked_for(shell: Shell, wo
     assert THIS in said.out + said.err
     assert not list((shell.cron / "state" / "local" / "jobs").glob("[0-9]*"))
     assert not (shell.cron / "state" / "daemon.json").exists()
+
+
+# --- what cannot be had here, or is elsewhere -------------------------------------------------------------------------
+
+WITHOUT_EFFECT = {
+    "chain": (["--via", "chain"], "--via chain: on the local backend a daemon of this machine calls the ticks"),
+    "login": (["--via", "login"], "Leave it out: cronhpc start"),
+    "links ahead": (["--prequeue", "3"], "--prequeue 3: on the local backend"),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WITHOUT_EFFECT.values(), ids=WITHOUT_EFFECT)
+def test_an_option_that_nothing_would_come_of_is_refused(shell: Shell, options: list[str], words: str) -> None:
+    """It was passed over in silence."""
+    said = shell("start", *options)
+    assert said.code == 2
+    assert words in said.err
+    assert scheduler.started(Paths(shell.cron)) is None
+
+
+def noted_on_another_machine(shell: Shell, now: int) -> str:
+    """The note of a daemon that was begun there, and the tick that it has made."""
+    paths = Paths(shell.cron)
+    scheduler.mark_started(paths, Started(via="resident", at=now, by="me"))
+    note = json.dumps({"version": 1, "pid": 4711, "born": "1", "host": "login1", "by_hand": False})
+    (paths.state / "daemon.json").write_text(note)
+    scheduler.expect(paths, now, now + 3600)
+    return note
+
+
+def test_a_daemon_of_another_machine_is_left_alone_while_its_ticks_come(shell: Shell) -> None:
+    """One that was begun by hand here took its place in the notes, and `start` began a second one."""
+    note = noted_on_another_machine(shell, now := later())
+    said = shell("start", now=now + 60)
+    assert said.code == 2
+    assert "the daemon was begun on login1 (process 4711), and ticks come" in said.err
+    assert "To have it here: cronhpc stop, then cronhpc start" in said.err
+    by_hand = another_daemon(open_site(None, None, shell.environ), now + 60)
+    assert by_hand == "the daemon was begun on login1 (process 4711), and ticks come"
+    assert (shell.cron / "state" / "daemon.json").read_text() == note
+
+
+@pytest.mark.parametrize("how", ["silent", "stopped"])
+def test_a_daemon_of_another_machine_that_is_gone_is_followed_by_one_here(shell: Shell, how: str) -> None:
+    noted_on_another_machine(shell, now := later())
+    if how == "stopped":
+        scheduler.mark_stopped(Paths(shell.cron), "me")
+    after = 60 if how == "stopped" else 3601
+    assert another_daemon(open_site(None, None, shell.environ), now + after) == ""
+    assert json.loads((shell.cron / "state" / "daemon.json").read_text())["pid"] == os.getpid()
+
+
+def test_stop_on_a_full_disk_ends_the_daemon_and_speaks_of_no_links(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(scheduler, "mark_stopped", full)
+    said = shell("stop")
+    assert said.code == 2
+    assert "no daemon that can be ended from here is known" in said.err
+    assert "link" not in said.err
 
 
 # --- runs that wait ahead of their slots -----------------------------------------------------------------------------
