@@ -12,12 +12,16 @@ from typing import NamedTuple
 from cronhpc.cron.values import dataclass
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
-_SPECIAL = re.compile(r"[\\'\"#\n]|<<")
-_HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w.+-]*))")
-_IN_DOUBLE = re.compile(r'\\.|[^"\\]+', re.DOTALL)
+_TOKEN = re.compile(
+    r"""(?P<end>\n) | (?P<joined>\\\n) | (?P<comment>(?<![^\s;&|(])\#[^\n]*)
+    | (?P<heredoc><<(?P<tabs>-?)[ \t]*(?:'(?P<single>[^'\n]+)'|"(?P<double>[^"\n]+)"|\\?(?P<bare>[A-Za-z_][\w.+-]*)))
+    | (?P<plain><<|(?:[^\\'"\#\n<]+ | <(?!<) | <<< | (?<=[^\s;&|(])\# | \\(?!\n).?
+        | (?<!\$)'[^']*' | (?<=\$)'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*")+)""",
+    re.DOTALL | re.VERBOSE,
+)
+_QUOTED = re.compile(r"""\\.?|'[^']*'?|"(?:\\.|[^"\\])*"?""", re.DOTALL)
 _UNCLOSED = 20  # more here-documents without an end than this are something else
 _SEPARATORS = re.compile(r"\|\||&&|(?<![<>&])&(?![>&\d])|(?<!>)\|&?|;+|\n")
-_BLOTTED = re.compile(r"[\\'\"(]")
 _LEADING = re.compile(r"\s*(?:(?:if|then|else|elif|while|until|do|time|exec|!|\{|\()\s+|\()*")
 
 
@@ -64,167 +68,58 @@ def lex(text: str) -> tuple[Piece, ...]:
     Knows quotes, backslashes, comments and here-documents, which is enough to tell code from data in batch scripts.
     From an unclosed quote on nothing is returned: better silent than wrong.
     """
-    return _Lexer(text).pieces()
-
-
-class _Lexer:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.counted = (0, 1)  # offset, line
-        self.parts: list[str] = []
-        self.start = 0
-        self.heredocs: list[tuple[str, bool]] = []
-        self.comments: list[Piece] = []
-        self.found: list[Piece] = []
-        self.unclosed = 0
-
-    def pieces(self) -> tuple[Piece, ...]:
-        while self.at < len(self.text):
-            match = _SPECIAL.search(self.text, self.at)
-            end = match.start() if match else len(self.text)
-            self._take(end)
-            if match is None:
-                break
-            if match[0] == "\n":
-                self._line_end()
-            elif match[0] == "#":
-                self._comment()
-            elif match[0] == "<<":
-                self._heredoc()
-            elif match[0] == "\\":
-                self._escape()
-            elif not self._quoted(match[0]):
-                return (*self.found,)
-        self._flush()
-        return (*self.found,)
-
-    def _take(self, end: int) -> None:
-        if not self.parts:
-            self.start = self.at
-        self.parts.append(self.text[self.at : end])
-        self.at = end
-
-    def _line(self, offset: int) -> int:
-        known, line = self.counted
-        line += self.text.count("\n", known, offset)
-        self.counted = (offset, line)
-        return line
-
-    def _flush(self) -> None:
-        joined = "".join(self.parts)
-        if joined.strip():
-            self.found.append(Piece(self._line(self.start + len(joined) - len(joined.lstrip())), joined.strip()))
-        self.found += self.comments
-        self.parts, self.comments = [], []
-
-    def _line_end(self) -> None:
-        joined = "".join(self.parts).rstrip()
-        if joined.endswith(("|", "&&")) and not self.heredocs:  # the command goes on
-            self.parts.append(" ")
-            self.at += 1
-            return
-        for delimiter, tabs in self.heredocs:
-            if self.unclosed < _UNCLOSED:
-                self._skip_heredoc(delimiter, tabs=tabs)
-        self.heredocs = []
-        self._flush()
-        self.at += 1
-
-    def _skip_heredoc(self, delimiter: str, *, tabs: bool) -> None:
-        """Move to the line end of the closing line; stay where there is none (then it was no here-document)."""
-        at = self.at
-        while at >= 0 and at + 1 <= len(self.text):
-            end = self.text.find("\n", at + 1)
-            line = self.text[at + 1 : end if end >= 0 else len(self.text)]
-            if (line.lstrip("\t") if tabs else line).rstrip() == delimiter:
-                self.at = end if end >= 0 else len(self.text)
-                return
-            at = end
-        self.unclosed += 1
-
-    def _comment(self) -> None:
-        before = self.text[self.at - 1] if self.at else "\n"
-        if not (before.isspace() or before in ";&|("):
-            self._take(self.at + 1)
-            return
-        end = self.text.find("\n", self.at)
-        end = end if end >= 0 else len(self.text)
-        line_start = self.text.rfind("\n", 0, self.at) + 1
-        self.comments.append(Piece(self._line(self.at), self.text[line_start:end], comment=True))
-        self.at = end
-
-    def _heredoc(self) -> None:
-        here_string = self.text.startswith("<<<", self.at)
-        match = None if here_string else _HEREDOC.match(self.text, self.at)
-        if match and not self._in_arithmetic():
-            self.heredocs.append((match[2] or match[3] or match[4], bool(match[1])))
-            self._take(match.end())
+    found: list[Piece] = []
+    comments: list[Piece] = []  # within the command that is read, and told after it
+    heredocs: list[re.Match[str]] = []
+    command, begins = "", 0  # its line
+    at, line, unclosed = 0, 1, 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return tuple(found)
+        kind, begin, at = token.lastgroup, at, token.end()
+        if kind == "end" and (heredocs or not command.rstrip().endswith(("|", "&&"))):  # else the command goes on
+            for heredoc in heredocs:
+                closed = _closing_line(heredoc).search(text, at) if unclosed < _UNCLOSED else None
+                unclosed += closed is None  # then it was no here-document
+                line += text.count("\n", at, closed.end()) if closed else 0
+                at = closed.end() if closed else at
+            found += [*_piece(command, begins), *comments]
+            command, begins, comments, heredocs = "", 0, [], []
+        elif kind == "comment":
+            comments.append(Piece(line, text[text.rfind("\n", 0, begin) + 1 : at], comment=True))
         else:
-            self._take(self.at + (3 if here_string else 2))
+            begins = begins or (0 if kind == "joined" or token[0].isspace() else line)
+            if kind == "heredoc" and command.count("((") <= command.count("))"):  # else a shift
+                heredocs.append(token)
+            command += token[0] if kind in {"plain", "heredoc"} else " "
+        line += token[0].count("\n")
+    return (*found, *_piece(command, begins), *comments)
 
-    def _in_arithmetic(self) -> bool:
-        joined = "".join(self.parts)
-        return joined.count("((") > joined.count("))")
 
-    def _escape(self) -> None:
-        if self.text.startswith("\\\n", self.at):
-            self.parts.append(" ")
-            self.at += 2
-        else:
-            self._take(min(self.at + 2, len(self.text)))
+def _piece(command: str, line: int) -> Iterator[Piece]:
+    if line:
+        yield Piece(line, command.strip())
 
-    def _quoted(self, quote: str) -> bool:
-        ansi = quote == "'" and self.at > 0 and self.text[self.at - 1] == "$"
-        at = self.at + 1
-        if quote == "'" and not ansi:
-            end = self.text.find("'", at)
-        else:
-            body = _IN_DOUBLE if quote == '"' else re.compile(r"\\.|[^'\\]+", re.DOTALL)
-            while match := body.match(self.text, at):
-                at = match.end()
-            end = at if at < len(self.text) else -1
-        if end < 0:
-            return False
-        self._take(end + 1)
-        return True
+
+def _closing_line(heredoc: re.Match[str]) -> re.Pattern[str]:
+    delimiter = heredoc["single"] or heredoc["double"] or heredoc["bare"]
+    tabs = r"\t*" if heredoc["tabs"] else ""
+    return re.compile(rf"^{tabs}{re.escape(delimiter)}[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 
 
 @lru_cache(maxsize=1024)
 def mask(text: str) -> str:
     """`text` of equal length with what is quoted or in parentheses blotted out, leaving this level alone."""
-    if not _BLOTTED.search(text):
+    text = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+    if "(" not in text:
         return text
-    out = list(text)
-    depth = 0
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            out[at : at + 2] = "__"[: len(text) - at]
-            at += 2
-            continue
-        if char in "'\"":
-            end = _closing(text, at)
-            out[at : end + 1] = "_" * (end + 1 - at)
-            at = end + 1
-            continue
-        if char == "(":
-            depth += 1
-        if depth:
-            out[at] = "_"
-        if char == ")" and depth:
-            depth -= 1
-        at += 1
-    return "".join(out)
-
-
-def _closing(text: str, at: int) -> int:
-    quote = text[at]
-    at += 1
-    while at < len(text) and text[at] != quote:
-        at += 2 if text[at] == "\\" and quote == '"' else 1
-    return min(at, len(text) - 1)
+    blotted, depth = "", 0
+    for char in text:
+        depth += char == "("
+        blotted += "_" if depth else char
+        depth -= char == ")" and depth > 0
+    return blotted
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ import shlex
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.cron.duration import DurationError, parse_duration
@@ -380,7 +381,7 @@ def _pairs(text: str, spelling: Spelling) -> Iterator[tuple[str, str | None]]:
     words = words[: next((at for at, word in enumerate(words) if word.startswith("#")), len(words))]
     dashed = [at for at, word in enumerate(words) if re.match(r"--?[A-Za-z@]", word)]
     starts = [at for at in dashed if not (at and words[at - 1] in spelling.others.split())]
-    for at, end in zip(starts, [*starts[1:], len(words)], strict=True):
+    for at, end in pairwise([*starts, len(words)]):
         word, given = words[at], words[at + 1 : end]
         glued = word[:2] in spelling.valued.split() and spelling.glued and re.fullmatch(spelling.glued, word[2:])
         if glued and not _is_known(word, spelling):

@@ -101,6 +101,7 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a signal that is none": ("#SBATCH --signal=FOO@60\n", "E207", 2, "B:USR1@300"),
     "memory twice": ("#SBATCH --mem=4G\n#SBATCH --mem-per-cpu=1G\n", "E208", 3, "Keep one"),
     "a PBS line that sbatch refuses": ("#PBS -Z\n", "E209", 2, "--ignore-pbs"),
+    "a PBS line without an option that can be read": ("#PBS -;N a\n", "E209", 2, "--ignore-pbs"),
     "an unknown partition": ("#SBATCH --partition=gpu_long\n", "E227", 2, "gpu-long"),
     "one unknown partition of two": ("#SBATCH -p cpu,zz\n", "E227", 2, "cpu, gpu-long"),
     "a variable in a path": ("#SBATCH --output=$RUN/out.txt\n", "W210", 2, "%x"),

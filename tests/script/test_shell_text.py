@@ -12,6 +12,8 @@ LEXED: dict[str, tuple[str, list[tuple[int, str]]]] = {
     "a continued line is one": ("a \\\n  b\nc\n", [(1, "a    b"), (3, "c")]),
     "a pipe at the end goes on": ("a |\nb\n", [(1, "a | b")]),
     "an and at the end goes on": ("a &&\nb\n", [(1, "a && b")]),
+    "a comment within a piped command": ("a |\n# c\nb\nd\n", [(1, "a |  b"), (4, "d")]),
+    "continued before it begins": ("\\\n \\\n a\nb\n", [(3, "a"), (4, "b")]),
     "a comment is none": ("a # b\n# c\nd\n", [(1, "a"), (3, "d")]),
     "a # within a word is no comment": ("a#b ${#c} $#\n", [(1, "a#b ${#c} $#")]),
     "a # in quotes is no comment": ("a '# b' \"# c\"\n", [(1, "a '# b' \"# c\"")]),
