@@ -16,7 +16,7 @@ from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
 from cronhpc.store.decode import iso
 from cronhpc.store.files import MARKER, DiskClock, passes, patiently
-from cronhpc.store.trust import group_id
+from cronhpc.store.trust import group_id, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -326,7 +326,6 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
 # themselves.
 
 
-_MOST_LINKS = 40  # the kernel's own limit
 _LISTABLE, _WRITABLE = 0o044, 0o022  # by the group or by others
 
 
@@ -369,7 +368,12 @@ def is_where_it_says(folder: Path) -> bool:
 def _astray(path: str, opened: os.stat_result) -> str:
     """Why `opened` may be another folder than the one that is meant by `path`; "" where it is that one."""
     me = os.getuid()
-    real, strangers = _way(path, me)
+    real, strangers = path, set[int]()
+    for at, status, _ in way(Path(path)):
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            strangers |= {status.st_uid} - {0, me}
+        else:
+            real = str(at)
     found = os.lstat(real)
     if (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino):
         return "it was exchanged in this moment"
@@ -382,28 +386,3 @@ def _astray(path: str, opened: os.stat_result) -> str:
     if opened.st_uid == me and not opened.st_mode & _LISTABLE and others_move:
         return "only you may list it, and others could have put it there"
     return ""
-
-
-def _way(path: str, me: int) -> tuple[str, set[int]]:
-    """Where `path` really leads, and who else than me and root made a link on the way. Raises OSError."""
-    at, rest, links = "/", path.split("/")[::-1], 0
-    strangers: set[int] = set()
-    while rest:
-        step = rest.pop()
-        if step in {"", "."}:
-            continue
-        if step == "..":
-            at = os.path.dirname(at)
-            continue
-        status = os.lstat(os.path.join(at, step))
-        if not stat.S_ISLNK(status.st_mode):
-            at = os.path.join(at, step)
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        strangers |= {status.st_uid} - {0, me}
-        target = os.readlink(os.path.join(at, step))
-        at = "/" if target.startswith("/") else at
-        rest += target.split("/")[::-1]
-    return at, strangers

@@ -42,6 +42,42 @@ def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str,
     return frozenset(ids), tuple(unknown)
 
 
+def _from_the_top(path: Path) -> tuple[Path, list[str]]:
+    return Path("/"), list(path.parts[:0:-1])
+
+
+def way(
+    path: Path, start: Callable[[Path], tuple[Path, list[str]]] = _from_the_top
+) -> Iterator[tuple[Path, os.stat_result | None, bool]]:
+    """Each folder and link on the way to the absolute `path`, by its real place, its lstat, and whether it is the end.
+
+    `start`: where the way to a path begins (that is given without an lstat), and its steps, the last one first. Raises
+    OSError where a step cannot be looked at, and at more links than the kernel follows.
+    """
+    at, rest = start(path)
+    yield at, None, False
+    links = 0
+    while rest:
+        step = rest.pop()
+        if step != "..":
+            status = os.lstat(at / step)
+            is_link = stat.S_ISLNK(status.st_mode)
+            yield at / step, status, not rest and not is_link
+            if not is_link:
+                at /= step
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(at / step))
+            target = Path(os.readlink(at / step))
+            if not target.is_absolute():
+                rest += target.parts[::-1]
+                continue
+        at, further = start(at.parent if step == ".." else target)
+        rest += further
+        yield at, None, False
+
+
 class Trust:
     """One tick's look at who may write what: each folder is looked at once.
 
@@ -94,41 +130,22 @@ class Trust:
         return Problem("E401", what, "Fix the link, or make the way to it readable to you.", self._file(path))
 
     def _walk(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
-        """Every folder and link on the way, each by its real place; what is at its end is for `check`."""
-        at, rest = self._start(path)
-        links = 0
-        problem = self._folder(at)
-        while rest and problem is None:
-            step = rest.pop()
-            if step == "..":
-                at, up = self._start(at.parent)
-                rest += up
-                problem = self._folder(at)
-                continue
-            status = os.lstat(at / step)
-            if not stat.S_ISLNK(status.st_mode):
-                at /= step
-                problem = self._folder(at, status) if rest else check(at, status)
-                continue
-            links += 1
-            if links > _MOST_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(at / step))
-            problem = self._owned(at / step, status)
-            target = Path(os.readlink(at / step))
-            if target.is_absolute():
-                at, further = self._start(target)
-                rest += further
-                problem = problem or self._folder(at)
+        """Every folder and link on the way; what is at its end is for `check`."""
+        for at, status, is_end in way(path, self._start):
+            if status is not None and stat.S_ISLNK(status.st_mode):
+                problem = self._owned(at, status)
             else:
-                rest += target.parts[::-1]
-        return problem
+                problem = check(at, status) if status is not None and is_end else self._folder(at, status)
+            if problem is not None:
+                return problem
+        return None
 
     def _start(self, path: Path) -> tuple[Path, list[str]]:
         """Where the walk to the absolute `path` begins, and its steps, the last one first."""
         for root in self._roots:
             if path.is_relative_to(root):
                 return self.root, list(path.relative_to(root).parts[::-1])
-        return Path("/"), list(path.parts[:0:-1])
+        return _from_the_top(path)
 
     def _folder(self, folder: Path, status: os.stat_result | None = None) -> Problem | None:
         """A sticky one outside (/tmp) may be written by all: what trusted users own there, others cannot replace."""
