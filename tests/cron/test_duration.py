@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpc.cron.duration import DurationError, format_duration, parse_duration
+from cronhpc.inside import switch_file
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,15 @@ from cronhpc.cron.duration import DurationError, format_duration, parse_duration
 )
 def test_a_duration_is_its_seconds(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
+
+
+@given(st.from_regex(r"(\A([0-9]{1,10}[wdhms] ?){1,6}\Z)", alphabet=st.sampled_from("0123456789wdhms ")))
+def test_jobs_read_a_duration_of_whole_numbers_in_the_same_way(text: str) -> None:
+    """They carry the standard library only, and so a reader of their own, to which 0.5s is one as well."""
+    try:
+        assert switch_file.seconds(text) == parse_duration(text)
+    except DurationError:
+        assert switch_file.seconds(text) is None
 
 
 @pytest.mark.parametrize(
