@@ -61,7 +61,7 @@ class Place:
 class Bell:
     """Rung by threads and signal handlers, waited for by one.
 
-    A pipe and `select` instead of threading.Event: its time-outs follow a test's compressed clock, too.
+    A pipe and `select`: a signal that came while the one sets a threading.Event would wait for itself.
     """
 
     def __init__(self) -> None:
@@ -239,8 +239,8 @@ class Daemon:
     """The daemon of one cron directory. `clock` gives epoch seconds; `tell` gets each report or error.
 
     `link`: the job of a chain that this runs in; it makes way for its successor. `bad_nodes`: where those cannot work.
-    `seconds`: it ends after these.
-    `doubt`: the batch system is asked first what time it is.
+    `seconds`: it ends after these. `doubt`: the batch system is asked first what time it is.
+    `elapsed` measures how long, and time passes in `bell.wait` alone.
     """
 
     def __init__(
@@ -254,6 +254,8 @@ class Daemon:
         seconds: float | None = None,
         poll: bool = False,
         doubt: bool = False,
+        elapsed: Callable[[], float] = time.monotonic,
+        bell: Bell | None = None,
     ) -> None:
         self.open_site = open_site
         self.clock = clock
@@ -262,9 +264,10 @@ class Daemon:
         self.tell = tell
         self.link = link
         self.bad_nodes = bad_nodes
-        self.until = None if seconds is None else time.monotonic() + seconds
+        self.elapsed = elapsed
+        self.until = None if seconds is None else elapsed() + seconds
         self.poll = poll
-        self.bell = Bell()
+        self.bell = bell or Bell()
         self.ended = False
         self.relieved = False  # the successor runs
         self.watch: Watch | None = None
@@ -315,7 +318,7 @@ class Daemon:
         self.bell.ring(urgent=True)
 
     def _over(self) -> bool:
-        late = self.until is not None and time.monotonic() >= self.until
+        late = self.until is not None and self.elapsed() >= self.until
         return self.ended or self.relieved or late or self._stopped()
 
     def _stopped(self) -> bool:
@@ -331,14 +334,14 @@ class Daemon:
 
     def _tick(self, site: Site) -> float:
         """Seconds until the next tick is wanted whatever happens."""
-        began = time.monotonic()
+        began = self.elapsed()
         try:
             report = self._pass(site)
         except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be fixed
             self._complain("tick", error)
             return _AGAIN
         finally:
-            self.took = time.monotonic() - began
+            self.took = self.elapsed() - began
             self.claimed = _changed(site.paths.claims)
         self.tell(report)
         self.said.pop("tick", None)
@@ -385,9 +388,9 @@ class Daemon:
 
     def _sleep(self, seconds: float) -> None:
         """Until then, or until something happens and it has been quiet for a moment."""
-        began = time.monotonic()
+        began = self.elapsed()
         until = began + seconds if self.until is None else min(began + seconds, self.until)
-        while not self._over() and (left := until - time.monotonic()) > 0:
+        while not self._over() and (left := until - self.elapsed()) > 0:
             if self.bell.wait(min(left, _LOOK)):
                 self._wait_until_quiet()
                 self._rest(began, until)
@@ -398,8 +401,8 @@ class Daemon:
                 return  # somebody has ordered a run: how it ends is looked for from now on
 
     def _wait_until_quiet(self) -> None:
-        first = time.monotonic()
-        while not self._over() and time.monotonic() - first < (_URGENT if self.bell.urgent else _BURST):
+        first = self.elapsed()
+        while not self._over() and self.elapsed() - first < (_URGENT if self.bell.urgent else _BURST):
             self.bell.drain()
             if not self.bell.wait(_URGENT if self.bell.urgent else _QUIET):
                 return
@@ -410,14 +413,14 @@ class Daemon:
             many = len(self.urgent) == _FLIPS
             urgent_gap = max(self.took, self.urgent[0] + _FLIPS_IN - since if many else 0.0)
             gap = urgent_gap if self.bell.urgent else self.gap
-            left = min(since + gap, until) - time.monotonic()
+            left = min(since + gap, until) - self.elapsed()
             if left <= 0:
                 break
             self.bell.drain()
             self.bell.wait(left)
         if self.bell.urgent:
-            self.urgent.append(time.monotonic())
-        quiet = time.monotonic() - since > _QUEUE
+            self.urgent.append(self.elapsed())
+        quiet = self.elapsed() - since > _QUEUE
         self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
 
     def _watch_over(self, site: Site) -> None:

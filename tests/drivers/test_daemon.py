@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -90,19 +89,6 @@ def test_a_change_rings(tmp_path: Path, bell: Bell, change: Callable[[Path], obj
         change(folder)
         assert bell.wait(90)
         assert bell.urgent
-
-
-def test_reading_rings_not_and_neither_do_names_that_nobody_asked_for(tmp_path: Path, bell: Bell) -> None:
-    """Else each tick would be the cause of the next: it reads every script, and writes status.json."""
-    (tmp_path / "cronhpc.yaml").write_text("x")
-    with watching(bell, Place(tmp_path, names=frozenset({"cronhpc.yaml", "kill"}))):
-        (tmp_path / "cronhpc.yaml").read_text()
-        list(tmp_path.iterdir())
-        (tmp_path / "status.tmp").write_text("{}")
-        (tmp_path / "status.tmp").rename(tmp_path / "status.json")
-        assert not bell.wait(0.7)
-        (tmp_path / "kill").mkdir()
-        assert bell.wait(90)
 
 
 @pytest.mark.parametrize("poll", [False, True], ids=["events", "polling"])
@@ -248,6 +234,18 @@ def test_what_is_watched(tmp_path: Path) -> None:
     assert known["/cron/scheduler"] == (False, ["stop", "stop.0"])
 
 
+def test_neither_a_tick_nor_reading_rings(root: Path, bell: Bell) -> None:
+    """Else each tick would be the cause of the next: it reads every script, and writes status.json."""
+    (root / "cron.daily" / "a.slurm").write_text("#!/bin/bash\ntrue\n")
+    site = opened(root)
+    with watching(bell, *watched(site)):
+        assert isinstance(tick(site, clock()), Report)
+        list(root.iterdir())
+        assert not bell.wait(0.7)
+        (root / "kill").rename(root / "gone")
+        assert bell.wait(90)
+
+
 WAKES = {  # by when the tick began and ended (the slot is at 14:00), and after how many seconds the next is wanted
     "the slot is to come": ("13:59:30", 0.5, 29.5),
     "it comes while the tick works": ("13:59:58", 3.5, 0.05),
@@ -356,21 +354,18 @@ from cronhpc.drivers import daemon
 from cronhpc.cli import engine
 from cronhpc.cli.console import Console
 from cronhpc.engine.site import open_site
-root, ahead, daemon.SWITCH_POLL = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
-words = sys.argv[4:]
+root, ahead, daemon.SWITCH_POLL, daemon._ENDING = sys.argv[1], float(sys.argv[2]), 0.5, 0.5
 def tell(said):
     if isinstance(said, Exception):
         print(said)
     elif isinstance(said, daemon.Report):
         engine.report(said, Console.here(), "UTC")
     sys.stdout.flush()
-link = words[words.index("--link") + 1] if "--link" in words else ""
-seconds = float(words[words.index("--for") + 1]) if "--for" in words else None
 def site():
     return open_site(root, None, os.environ)
 def clock():
     return time.time() + ahead
-daemon.Daemon(site, clock, tell, link=link, seconds=seconds, poll="--poll" in words).run()
+daemon.Daemon(site, clock, tell, poll="--poll" in sys.argv).run()
 """
 
 
@@ -381,7 +376,7 @@ def running_daemon(
     """`ahead`: by so many seconds its clock is. Polling is quick, where it is asked for."""
     log = root.parent / f"daemon-{time.monotonic_ns()}.log"
     before = (root / "status.json").stat().st_mtime_ns if (root / "status.json").exists() else 0
-    argv = [sys.executable, "-c", DRIVER, str(root), str(ahead), "0.5", *words]
+    argv = [sys.executable, "-c", DRIVER, str(root), str(ahead), *words]
     with log.open("w") as file:
         process = subprocess.Popen(argv, env=env or environment(root), stdout=file, stderr=file, text=True)
     made = DaemonProcess(root, process, log)
@@ -407,73 +402,6 @@ def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path)
 
 
 @pytest.mark.processes
-def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
-    """Nor does its own writing wake it."""
-    with running_daemon(root) as daemon:
-        time.sleep(0.5)
-        before = daemon.ticked()
-        time.sleep(1.8)
-        assert daemon.ticked() == before
-        daemon.process.send_signal(signal.SIGHUP)
-        daemon.wait(lambda: daemon.ticked() > before)
-
-
-@pytest.mark.processes
-def test_a_run_ordered_by_hand_is_seen_by_an_idle_one(root: Path) -> None:
-    """So that its failure is told within half a minute, and not at the next slot."""
-    with running_daemon(root) as daemon:
-        running(root)
-        before = daemon.ticked()
-        daemon.wait(lambda: daemon.ticked() > before, 20)
-
-
-@pytest.mark.processes
-def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
-    """Each tick asks the batch system for its queue."""
-    ticks = set()
-    with running_daemon(root) as daemon:
-
-        def changes() -> bool:
-            (root / "cron.d" / "x~").touch()
-            (root / "cron.d" / "x~").unlink()
-            ticks.add(daemon.ticked())
-            return len(ticks) >= 2
-
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
-            changes()
-            time.sleep(0.01)
-        assert len(ticks) <= 5
-        daemon.wait(changes)
-
-
-def test_a_switch_that_is_flipped_in_a_loop_calls_for_three_ticks_in_twelve_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each tick asks the controller; the first flips wait for nothing: a pause and its end are two."""
-    now = 100.0
-    daemon = Daemon(lambda: pytest.fail("not opened"), lambda: now, lambda _: None)
-
-    def flips(seconds: float) -> bool:
-        nonlocal now
-        now += min(max(seconds, 0.0), 0.1)
-        daemon.bell.urgent = True
-        return True
-
-    monkeypatch.setattr("cronhpc.drivers.daemon.time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(daemon.bell, "wait", flips)
-    ticks = []
-    while now < 160:
-        daemon.bell.still()
-        ticks.append(now)
-        daemon._sleep(3600)
-    assert ticks[3] - ticks[0] < 1
-    assert 13 < len(ticks) < 21
-    assert all(ticks[at + 3] - ticks[at] > 11 for at in range(1, len(ticks) - 3))
-    daemon.bell.close()
-
-
-@pytest.mark.processes
 def test_a_new_script_is_found_when_it_is_dropped(root: Path) -> None:
     with running_daemon(root) as daemon:
         (root / "cron.daily" / "new.slurm").write_text("#!/bin/bash\ntrue\n")
@@ -488,15 +416,14 @@ def until_a_minute(seconds: float = 3) -> float:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("drivers", [1, 2], ids=["one", "two at once are safe"])
-def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> None:
+def test_beside_each_other_two_run_due_slots_once_and_at_their_second(root: Path) -> None:
     names = [f"e{number}" for number in range(8)]
     ran = 'echo "$CRONHPC_SLOT" $(date +%s.%N) >> $CRONHPC_DIR/ran-$CRONHPC_ENTRY'
     rows = [f"  {name}: {{schedule: '* * * * *', command: '{ran}'}}\n" for name in names]
     ahead = until_a_minute()
     (root / "cronhpc.yaml").write_text("backend: local\nentries:\n" + "".join(rows))
     with contextlib.ExitStack() as stack:
-        for _ in range(drivers):
+        for _ in range(2):
             daemon = stack.enter_context(running_daemon(root, ahead=ahead))
         daemon.wait(lambda: len(list(root.glob("ran-*"))) == len(names), 130)  # two minutes, where it started late
         time.sleep(0.5)
@@ -540,32 +467,18 @@ def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) ->
 
 
 @pytest.mark.processes
-def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
-    (root / "scheduler" / "stop").touch()
-    with running_daemon(root) as daemon:
-        (root / "scheduler" / "stop").unlink()
-        time.sleep(0.5)
-        (root / "scheduler" / "stop").touch()
-        assert daemon.process.wait(60) == 0
-
-
-@pytest.mark.processes
-def test_it_ends_after_the_time_given(root: Path) -> None:
-    with running_daemon(root, "--for", "1") as daemon:
-        assert daemon.process.wait(60) == 0
-
-
-@pytest.mark.processes
 def test_a_log_on_a_full_disk_ends_it_not(root: Path) -> None:
     (root / "cronhpc.yaml").write_text(WORK.replace("0 0 1 1 *", "'* * * * *'").replace("sleep 300", "'true'"))
     (root / "kill" / "work").touch()  # told of at the first tick
     argv = [sys.executable, "-m", "cronhpc", "daemon", "--dir", str(root)]
     with Path("/dev/full").open("w") as full:
-        process = subprocess.Popen(argv, env=environment(root), stdout=full, stderr=full)
+        process = subprocess.Popen(argv, env=environment(root), stdout=full, stderr=full, text=True)
     try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(6)
-        assert process.poll() is None
+        daemon = DaemonProcess(root, process, Path("/dev/null"))
+        daemon.wait((root / "status.json").exists)
+        told = daemon.ticked()
+        process.send_signal(signal.SIGHUP)
+        daemon.wait(lambda: daemon.ticked() > told)
         assert json.loads((root / "status.json").read_text())["chain"]["resident"]
     finally:
         process.kill()
