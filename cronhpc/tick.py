@@ -24,12 +24,10 @@ from cronhpc.store import lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from cronhpc.batch.port import Batch
     from cronhpc.core.model import Call, Outcome, Plan, Problem, World
-    from cronhpc.engine.read import Reading
     from cronhpc.engine.record import Recorded
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
@@ -71,36 +69,18 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
             chain = replace(reading.world.chain, lease_holder=str(holder))
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
-        done = run_pass(site, reading, planned)
+        actor = Actor(site, reading.world)
+        outcomes = actor.carry_out(planned)
+        recorded = record(site, reading, planned, outcomes)
         cleaned = _cleaned(site, reading.world) if call.whole else None
     lease_holder = str(holder) if holder is not None else ""
     of_page = _page_drawn(site, now) if call.whole else ()
     of_logs = cleaned.problems if cleaned is not None else ()
-    problems = (*reading.problems, *done.recorded.problems, *of_logs, *of_page, *_alerted(site, done.recorded, now))
-    unreachable = done.unreachable or reading.world.queue_error
+    problems = (*reading.problems, *recorded.problems, *of_logs, *of_page, *_alerted(site, recorded, now))
+    unreachable = actor.unreachable or actor.unanswered or reading.world.queue_error
     if not unreachable and planned.wake - now > UNFINISHED_WAKE:
-        unreachable = done.at_submit_limit  # exit 75 makes the link tick again before the deadline
-    return Report(reading.world, planned, done.outcomes, problems, lease_holder, unreachable, cleaned)
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What became of one plan."""
-
-    outcomes: tuple[Outcome, ...]
-    recorded: Recorded
-    unreachable: str  # what the batch system gave no answer with; "": it has answered all
-    at_submit_limit: str  # the limit that was met, the site's or of time; "": none
-
-
-def run_pass(
-    site: Site, reading: Reading, planned: Plan, keep: Callable[[Sequence[Outcome]], Recorded] | None = None
-) -> Pass:
-    """Act, and record, or `keep` in its place, on what was read and planned. Raises OSError."""
-    actor = Actor(site, reading.world)
-    outcomes = actor.carry_out(planned)
-    recorded = record(site, reading, planned, outcomes) if keep is None else keep(outcomes)
-    return Pass(outcomes, recorded, actor.unreachable or actor.unanswered, actor.at_submit_limit)
+        unreachable = actor.at_submit_limit  # exit 75 makes the link tick again before the deadline
+    return Report(reading.world, planned, outcomes, problems, lease_holder, unreachable, cleaned)
 
 
 def _cleaned(site: Site, world: World) -> Cleaned | None:

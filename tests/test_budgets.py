@@ -6,12 +6,14 @@ A tick's files are counted in a process of its own on the local backend: of ours
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import re
 import subprocess  # noqa: TID251 - a tick is traced from its first call on
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ PACKAGE = TOP / "cronhpc"
 
 FILES = 250
 LINES = 60_000
+CALLS = 9  # from `cronhpc tick` to the process of sbatch
 ENTERED = {"idle": 44, "submitting": 55}  # files of ours that such a tick enters
 
 TICK = """
@@ -84,6 +87,40 @@ def test_a_tick_enters_no_more_files_than_it_did(ticks: dict[str, dict[str, Any]
     assert ('"event": "submit"' in tick["said"]) == (kind == "submitting"), tick["said"]
     assert {"tick.py", "core/plan.py"} <= set(tick["entered"])
     assert len(tick["entered"]) <= ENTERED[kind], "\n".join(tick["entered"])
+
+
+@pytest.mark.processes
+def test_the_process_of_sbatch_is_no_more_calls_deep_than_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cronhpc.batch.slurm import Slurm
+    from cronhpc.cli import main
+    from cronhpc.cli.console import Console
+    from cronhpc.core.model import Queue
+    from cronhpc.engine import init
+
+    (tmp_path / "sbatch").write_text("#!/bin/sh\necho 7\n", encoding="utf-8")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setattr(Slurm, "queue", lambda _: Queue(()))
+    calls: list[str] = []
+    start = subprocess.Popen.__init__
+
+    def noted(process: Any, argv: list[str], *rest: Any, **named: Any) -> None:
+        if argv[0] == f"{tmp_path}/sbatch":
+            calls.extend(each.name for each in traceback.extract_stack() if str(PACKAGE) in each.filename)
+        start(process, argv, *rest, **named)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
+    root = tmp_path / "cron"
+    init.init(root, {"backend": "slurm", "timezone": "UTC"})
+    script = root / "cron.d" / "a.slurm"
+    script.write_text("#!/bin/bash\n#CRON @every 1m\ntrue\n", encoding="utf-8")
+    now = int(script.stat().st_ctime)
+    for at in (now + 10, now + 100):
+        environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "TZ": "UTC"}
+        main(["tick", "--dir", str(root)], Console(at, environ, io.StringIO(), io.StringIO(), is_terminal=False))
+    assert (calls[0], calls[-1]) == ("main", "run"), calls
+    assert len(calls) <= CALLS, calls
 
 
 @pytest.mark.processes

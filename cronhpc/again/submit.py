@@ -37,8 +37,10 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.cron.values import by_field, dataclass, replace
+from cronhpc.engine.act import Actor
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
+from cronhpc.engine.record import record
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, machine_zone, must_be_safe
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.sbatch_options import time_limit
@@ -48,7 +50,6 @@ from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import read_script
 from cronhpc.store.files import DirectoryError, Paths, existing, is_listed, own_folder, read_bytes, replace_file
-from cronhpc.tick import run_pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -526,10 +527,12 @@ class _Again:
     # --- doing it
 
     def _carry_out(self, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
-        done = run_pass(self.site, self.reading, Plan(tuple(decisions), self.now))
-        self.lines += map(str, done.recorded.problems)
-        self._remember_ends(done.outcomes)
-        return done.outcomes
+        plan = Plan(tuple(decisions), self.now)
+        outcomes = Actor(self.site, self.reading.world).carry_out(plan)
+        recorded = record(self.site, self.reading, plan, outcomes)
+        self.lines += map(str, recorded.problems)
+        self._remember_ends(outcomes)
+        return outcomes
 
     def _remember_ends(self, outcomes: Sequence[Outcome]) -> None:
         jobs = {claim.key: claim.job_id or "" for claim in self.reading.world.claims}

@@ -217,7 +217,7 @@ class Commands:
         self._environment = for_commands(environ, dialect)
         self.of_runs = {**scrub(environ, dialect, usual.get("names")), "PATH": self._environment.get("PATH", "")}
         self._timeout = usual.get("timeout", 30)
-        self._query_timeout = usual.get("query_timeout", 20)
+        self.query_timeout = usual.get("query_timeout", 20)
         self._silent: dict[str, tuple[float, Finished]] = {}
 
     def folder(self) -> str:
@@ -229,62 +229,45 @@ class Commands:
         """Whether this machine has it."""
         return which(program, self._environment) is not None
 
-    def look(self, argv: Sequence[str]) -> Finished:
-        """How a query ended."""
-        return self._query(argv, self._environment, self._query_timeout)
+    def look(self, argv: Sequence[str], more: Mapping[str, str] | None = None, within: float | None = None) -> Finished:
+        """How a query ended. `more`: variables for it. `within`: seconds.
+
+        What gave no answer in time is not waited for again in the same command: the next one would be as silent.
+        """
+        before, ended = self._silent.get(argv[0], (0.0, None))
+        if ended is not None and monotonic() < before + _SILENT:
+            return ended
+        within = within or self.query_timeout
+        ended = self.run(argv, more, within=within)
+        if ended.timed_out and within >= self.query_timeout:
+            self._silent[argv[0]] = monotonic(), ended
+        return ended
 
     def answer(self, argv: Sequence[str], more: Mapping[str, str] | None = None, within: float | None = None) -> str:
-        """What a query printed, which is right. `more`: variables for it. `within`: seconds. Raises Unreachable."""
-        ended = self._query(argv, {**self._environment, **(more or {})}, within or self._query_timeout)
+        """What a query printed, which is right. Raises Unreachable."""
+        ended = self.look(argv, more, within)
         if ended.code != 0 or ended.timed_out:
             raise Unreachable(told(argv[0], ended))
         return ended.out
 
-    def _query(self, argv: Sequence[str], env: Mapping[str, str], within: float) -> Finished:
-        """What gave no answer in time is not waited for again in the same command: the next one would be as silent."""
-        before, ended = self._silent.get(argv[0], (0.0, None))
-        if ended is not None and monotonic() < before + _SILENT:
-            return ended
-        ended = self._run(argv, within, env)
-        if ended.timed_out and within >= self._query_timeout:
-            self._silent[argv[0]] = monotonic(), ended
-        return ended
-
-    def change(self, argv: Sequence[str]) -> Finished:
-        """How a command that changes something ended."""
-        return self._run(argv, self._timeout, self._environment)
-
-    def submit(
+    def run(
         self,
         argv: Sequence[str],
-        export: Mapping[str, str] | None,
+        more: Mapping[str, str] | None = None,
+        *,
+        submits: bool = False,
+        within: float | None = None,
         enough: Callable[[str], bool] | None = None,
         script: str | None = None,
     ) -> Finished:
-        """How a submission ended, which gets the environment of runs, and `script` on its standard input.
+        """How a command ended that changes something; `more`: variables for it, `script`: its standard input.
 
-        `enough`: see `process.run`.
+        `submits`: it gets the environment of runs, and their home. `enough`: see `process.run`.
         """
-        env = {**self.of_runs, **(export or {})}
-        return self._run(argv, self._timeout, env, enough=enough, cwd=_home(env), given=script)
-
-    def try_submission(self, argv: Sequence[str], export: Mapping[str, str] | None, script: str | None) -> Finished:
-        """The same for one that only asks, with `script` on its standard input."""
-        env = {**self.of_runs, **(export or {})}
-        return self._run(argv, self._query_timeout, env, cwd=_home(env), given=script)
-
-    def _run(
-        self,
-        argv: Sequence[str],
-        timeout: float,
-        env: Mapping[str, str],
-        *,
-        enough: Callable[[str], bool] | None = None,
-        cwd: str = "/",  # a working folder that is gone is no reason to fail
-        given: str | None = None,
-    ) -> Finished:
+        env = {**(self.of_runs if submits else self._environment), **(more or {})}
+        cwd = _home(env) if submits else "/"  # a working folder that is gone is no reason to fail
         try:
-            ended = run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
+            ended = run(argv, timeout=within or self._timeout, env=env, cwd=cwd, enough=enough, input=script)
         except Missing as error:
             if which(argv[0], env) is not None:
                 raise NoProgram(f"{error}. " + self._unusable()) from None
@@ -366,7 +349,7 @@ class ByCommands(Batch):
             self._change([*words, *some])
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
-        changed(argv[0], self.commands.change(argv), self.signs, gone_is_fine=gone_is_fine)
+        changed(argv[0], self.commands.run(argv), self.signs, gone_is_fine=gone_is_fine)
 
 
 # --- scripts that carry what a job cannot be given beside itself ------------------------------------------------------

@@ -408,7 +408,7 @@ class GridEngine(ByCommands):
         argv = submit_argv(job, self._shell(job.script, env), sorted(env), env.get("TZ"))
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
         zone = {} if job.begin is None else {"TZ": "UTC0"}
-        return submitted(self.commands.submit(argv, {**(job.export or {}), **zone}))
+        return submitted(self.commands.run(argv, {**(job.export or {}), **zone}, submits=True))
 
     @staticmethod
     def _shell(script: str, env: Mapping[str, str]) -> str:

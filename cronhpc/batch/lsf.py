@@ -504,7 +504,7 @@ class Lsf(ByCommands):
         given = {**(job.export or {}), **dict(DIALECT.set)}
         if begins_itself(job):
             given = {**given, "TZ": zone} if zone else {name: given[name] for name in given if name != "TZ"}
-        ended = self.commands.submit(argv, given, has_id, script)
+        ended = self.commands.run(argv, given, submits=True, enough=has_id, script=script)
         job_id = submitted(ended)
         if job.begin is not None and begins_next_year(ended.said, job.begin):  # its minute passed on the way
             self._change(["bmod", "-bn", job_id], gone_is_fine=False)

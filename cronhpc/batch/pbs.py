@@ -463,7 +463,7 @@ class Pbs(ByCommands):
         environment |= {**(job.export or {}), **({PBS.job.tasks: str(array.tasks)} if array.tasks else {})}
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
         zone = None if job.begin is None else {"TZ": "UTC0"}
-        ended = self.commands.submit(argv, zone, script=wrapped_text(job, environment, array.only))
+        ended = self.commands.run(argv, zone, submits=True, script=wrapped_text(job, environment, array.only))
         name = submitted(ended)
         row = Row(name, {})
         return row.number

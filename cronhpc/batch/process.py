@@ -13,7 +13,7 @@ from cronhpc.cron.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from cronhpc.script.dialect import Dialect
@@ -245,8 +245,12 @@ def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | Cronhp
     return list(side_by_side(result, tasks, parallel))
 
 
-def side_by_side(function: Callable[[U], T], values: Iterable[U], parallel: int) -> Iterator[T]:
+def side_by_side(function: Callable[[U], T], values: Sequence[U], parallel: int) -> Iterator[T]:
     """`map`, at most `parallel` at once; what has not begun is left where nobody asks on, or a signal ends this."""
+    return map(function, values) if parallel == 1 or len(values) == 1 else _pooled(function, values, parallel)
+
+
+def _pooled(function: Callable[[U], T], values: Sequence[U], parallel: int) -> Iterator[T]:
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(parallel)

@@ -62,16 +62,10 @@ _OF_ANSWERS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Run one command; its exit code. Nothing but a mistake of ours ends in a traceback."""
     from cronhpc.cli.console import Console
+    from cronhpc.core.model import CronhpcError, joined
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     console = console or Console.here()
-    code = _code_of(arguments, console)
-    return code if console.emptied() else BROKEN
-
-
-def _code_of(arguments: list[str], console: Console) -> int:
-    from cronhpc.core.model import CronhpcError, joined
-
     try:
         parsed = _parsed(arguments, console)
         if isinstance(parsed, int):
@@ -101,7 +95,7 @@ def _code_of(arguments: list[str], console: Console) -> int:
             console.emptied()
             console.complain("what there is to say cannot be written: " + why)
             code = BROKEN
-    return code
+    return code if console.emptied() else BROKEN
 
 
 def _parsed(arguments: list[str], console: Console) -> int | tuple[argparse.Namespace, Callable[..., int]]:

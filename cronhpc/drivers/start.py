@@ -7,7 +7,6 @@ import shlex
 import signal
 import time
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import process
@@ -40,6 +39,7 @@ from cronhpc.core.model import (
 from cronhpc.core.model import Started as HowStarted
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import count, dataclass, replace
+from cronhpc.engine.act import Actor
 from cronhpc.engine.link import (
     add_to_scrontab,
     keep_environment,
@@ -49,13 +49,12 @@ from cronhpc.engine.link import (
     write_link,
 )
 from cronhpc.engine.read import read_world, with_switches
-from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import directory_id, elsewhere, machine_zone, of_other_cluster
 from cronhpc.store import decode, files, lease, scheduler, trust
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import FRESH
 from cronhpc.store.files import must_be_plain, read_json, write_json
-from cronhpc.tick import leased, run_pass, tick
+from cronhpc.tick import leased, tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -410,8 +409,7 @@ def _reconcile(
     chain is in another cluster's queue, and what is not listed here is not ended by its id.
     """
     for look in range(_LOOKS):
-        reading = read_world(site, now())
-        world = reading.world
+        world = read_world(site, now()).world
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise AwayError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
@@ -423,17 +421,17 @@ def _reconcile(
         if resting is None or resting.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
             break
         time.sleep(2)
-    reading = replace(reading, world=with_switches(site, world))
-    return world, run_pass(site, reading, Plan(decisions, world.now), partial(_note_successor, site.paths)).outcomes
+    outcomes = Actor(site, with_switches(site, world)).carry_out(Plan(decisions, world.now))
+    _note_successor(site.paths, outcomes)
+    return world, outcomes
 
 
-def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> Recorded:
+def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> None:
     """A first link that fails before it notes a successor of its own was on a node that could not run it."""
     for each in outcomes:
         if isinstance(each.decision, SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
             with suppress(OSError):
                 scheduler.remember_successor(paths, each.job_id)
-    return Recorded(())
 
 
 def _wake(settings: Settings, world: World) -> int:

@@ -43,7 +43,7 @@ from cronhpc.store.trust import trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from cronhpc.core.model import Decision, Entry, Key, Submit, World
     from cronhpc.engine.site import Site
@@ -157,13 +157,17 @@ class Submitter:
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
+        waiting = {name for name, state in self.world.states.items() if state.blocked_since}
         held: list[Held] = []
-        for row, answer in self._answers(self._claimed(prepared)):
-            if isinstance(answer, str):
-                held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                self._finish_replaced(row)
-            else:
-                self._note_error(row, answer)
+        for blocked, some in groupby(self._claimed(prepared), key=lambda row: row.entry.name in waiting):
+            alike = list(some)
+            at_once = 1 if blocked else self.site.settings.parallel  # else chance decided who is taken under a limit
+            for row, answer in zip(alike, side_by_side(self._submit_held, alike, at_once), strict=True):
+                if isinstance(answer, str):
+                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
+                    self._finish_replaced(row)
+                else:
+                    self._note_error(row, answer)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
@@ -311,21 +315,6 @@ class Submitter:
                 self.claims.give_up(row.key)
 
     # --- phase two: held submission, the id on disk
-
-    def _answers(self, rows: Sequence[Submit]) -> Iterator[tuple[Submit, str | BatchError]]:
-        """Job ids, or why not; a few sbatch at once, and none is started once nobody answers.
-
-        Those that were held up go one by one: side by side, who is taken under a limit would be chance.
-        """
-        waiting = {name for name, state in self.world.states.items() if state.blocked_since}
-        at_once = self.site.settings.parallel
-        for held, some in groupby(rows, key=lambda row: row.entry.name in waiting):
-            alike = list(some)
-            if held or len(alike) == 1 or at_once == 1:
-                for row in alike:
-                    yield row, self._submit_held(row)
-                continue
-            yield from zip(alike, side_by_side(self._submit_held, alike, at_once), strict=True)
 
     def _submit_held(self, row: Submit) -> str | BatchError:
         """Submit held, and record the id at once."""

@@ -30,6 +30,7 @@ AIMS = {
     "idle tick, 100 entries": Aim("84 to 142 ms", 70, " ms"),
     "idle tick, 100 entries / bare python": Aim("16", 6),
     "idle tick, 10,000 entries": Aim("680 ms", 250, " ms"),
+    "calls from `cronhpc tick` to sbatch's process": Aim("13", 8),
     "files opened by an idle tick": Aim("226", 150),
     "clean / find -delete, tmpfs": Aim("1.0 to 4.3", 1.1),
     "clean / find -delete, disk": Aim("1.0 to 4.3", 1.1),

@@ -29,6 +29,20 @@ LAB = TOP / "deploy" / "lab" / "lab"
 SCRIPT = "#!/bin/bash\n#SBATCH --time=1 --output=/dev/null\ntrue\n"
 OPENS = ("open", "openat", "openat2", "creat")
 BY_HAND = "ls *.slurm | xargs -P4 -n1 sbatch --parsable --hold >../ids && scontrol release $(paste -sd, ../ids)"
+CALLS = """
+import subprocess, sys, traceback
+from cronhpc import cli
+
+start = subprocess.Popen.__init__
+
+def noted(self, argv, *rest, **named):
+    if argv[0].endswith("/sbatch"):
+        print("calls", *(each.name for each in traceback.extract_stack() if "/cronhpc/" in each.filename))
+    start(self, argv, *rest, **named)
+
+subprocess.Popen.__init__ = noted
+cli.main(["tick", "--dir", sys.argv[1]])
+"""
 LATE = 300  # seconds ago the entries were due
 
 
@@ -106,15 +120,7 @@ def due(bench: Bench, entries: int, runs: int) -> tuple[aims.Used, aims.Used]:
     ours: list[aims.Used] = []
     peers: list[aims.Used] = []
     for number in range(runs):
-        slot = int(time.time() - LATE) // 60 * 60  # noqa: TID251 - cron's own minutes
-        at = time.gmtime(slot)
-        root = bench.directory(f"due{entries}-{number}", entries, f"{at.tm_min} {at.tm_hour} * * *")
-        settings = root / "cronhpc.yaml"
-        text = settings.read_text().replace("\nscheduler:", "\nscheduler:\n  budget: {tick: 100000, hour: 100000}", 1)
-        settings.write_text(text.replace("timezone: ", "timezone: UTC #", 1))
-        time.sleep(4)
-        bench.tick(root)
-        make_due(root / "state" / "entries.json", slot)
+        root = made_due(bench, f"due{entries}-{number}", entries)
         peers.append(bench.timed("bash", "-c", BY_HAND, cwd=str(root / "cron.d")))
         bench.clear()
         ours.append(bench.tick(root))
@@ -130,11 +136,30 @@ def due(bench: Bench, entries: int, runs: int) -> tuple[aims.Used, aims.Used]:
     return mine, peer
 
 
-def make_due(path: Path, slot: int) -> None:
-    """All entries have `slot` before them, as if no tick had come since."""
+def made_due(bench: Bench, name: str, entries: int) -> Path:
+    """A cron directory whose last tick knew all entries, and was before the slot that is due."""
+    slot = int(time.time() - LATE) // 60 * 60  # noqa: TID251 - cron's own minutes
+    at = time.gmtime(slot)
+    root = bench.directory(name, entries, f"{at.tm_min} {at.tm_hour} * * *")
+    settings = root / "cronhpc.yaml"
+    text = settings.read_text().replace("\nscheduler:", "\nscheduler:\n  budget: {tick: 100000, hour: 100000}", 1)
+    settings.write_text(text.replace("timezone: ", "timezone: UTC #", 1))
+    time.sleep(4)
+    bench.tick(root)
+    path = root / "state" / "entries.json"
     known = memory.load(path)
     known.entries = {name: replace(state, watermark=slot - 60, next_slot=slot) for name, state in known.entries.items()}
     memory.save(path, known)
+    return root
+
+
+def calls(bench: Bench) -> None:
+    """The row: how deep in our own functions the process of sbatch is started."""
+    root = made_due(bench, "calls", 1)
+    said = bench.run(sys.executable, "-c", CALLS, str(root)).stdout
+    names = next(line for line in said.splitlines() if line.startswith("calls ")).split()[1:]
+    aims.row("calls from `cronhpc tick` to sbatch's process", len(names), " ".join(names))
+    bench.clear()
 
 
 @contextmanager
@@ -160,6 +185,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cronhpc-bench-", dir="/var/tmp") as folder, made(Path(folder)) as bench:
         for entries in args.entries:
             idle(bench, entries, args.runs)
+        calls(bench)
         took = {entries: due(bench, entries, max(1, args.runs // 3)) for entries in sorted(args.due)}
         for entries, (mine, peer) in took.items():
             if quarter := took.get(entries // 4):

@@ -77,7 +77,7 @@ class Slurm(ByCommands):
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
         argv = text.submit_argv(job, self.cluster)
         try:
-            return text.submitted(self.commands.submit(argv, job.export, text.has_id))
+            return text.submitted(self.commands.run(argv, job.export, submits=True, enough=text.has_id))
         except text.Unclear as error:
             found = self._submitted(job, error.numbers)
             if not found:
@@ -122,7 +122,7 @@ class Slurm(ByCommands):
         """Signal running jobs; never for one with pending tasks: scancel then tries for 95 s. Raises Unreachable."""
         for some in chunks(job_ids):
             argv = text.signal_argv(some, name, self.cluster)
-            ended = self.commands.change(argv)
+            ended = self.commands.run(argv)
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
                 changed("scancel", ended, self.signs)
 
@@ -224,7 +224,8 @@ class Slurm(ByCommands):
         argv.insert(argv.index("--parsable"), "--test-only")
         if text_of_script is not None:
             argv = argv[: argv.index("--")]
-        return text.tested(self.commands.try_submission(argv, job.export, text_of_script))
+        within = self.commands.query_timeout
+        return text.tested(self.commands.run(argv, job.export, submits=True, within=within, script=text_of_script))
 
     def partitions(self) -> tuple[Partition, ...]:
         """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
