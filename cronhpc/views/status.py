@@ -321,13 +321,13 @@ class _Index:
 
         Where it is new or its schedule was edited, no tick has set the next one for it yet: not before that.
         """
-        now, decided = self.world.now, self.decided.get(entry.name, ())
-        queued = [claim.key for claim in self.claims.get(name, ()) if claim.job_id and claim.key not in self.withdrawn]
-        ahead = [key.slot for key in queued if key.slot > now]
+        now, claims = self.world.now, self.claims.get(name, ())
+        queued = [each.key.slot for each in claims if each.job_id and each.key not in self.withdrawn]
+        ahead = [slot for slot in queued if slot > now]
         looked_for: list[int] = []
-        for d in decided:
+        for d in self.decided.get(entry.name, ()):
             if isinstance(d, Wait) and d.slot is not None:
-                (looked_for if d.reason == Reason.NOT_DUE else ahead).append(d.slot)
+                (looked_for if d.reason is Reason.NOT_DUE else ahead).append(d.slot)
             elif isinstance(d, Submit) and d.key not in self.submitted:
                 looked_for.append(d.key.slot)
             elif isinstance(d, Submit) and d.begin and d.key.slot > now:
@@ -336,9 +336,9 @@ class _Index:
         later = computed[1] if computed else state.next_slot
         if later is not None and later > now:
             looked_for.append(later)
-        edited = state.schedule_key not in {"", schedule_key(entry)}
-        least = self.tick_at if edited or (not state.schedule_key and state == NEW_STATE) else 0
-        return min([*ahead, *(max(slot, least) for slot in looked_for)], default=None)
+        if self.tick_at and (state.schedule_key != schedule_key(entry) if state.schedule_key else state == NEW_STATE):
+            looked_for = [max(slot, self.tick_at) for slot in looked_for]
+        return min([*ahead, *looked_for], default=None)
 
     def _live(self, name: str) -> list[LiveRun]:
         """Attempts that have not ended, oldest first."""
