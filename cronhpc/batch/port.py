@@ -25,7 +25,7 @@ class BatchError(CronhpcError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.text = text
+        self.text = self.cause = text
 
 
 class Unreachable(BatchError):

@@ -302,6 +302,7 @@ _WITH_JOB = frozenset({ClaimState.SUBMITTED, ClaimState.RELEASING, ClaimState.RE
 class Absence(StrEnum):
     """Why an attempt whose job the queue does not show is not finished yet."""
 
+    JUST_SUBMITTED = "submitted just now: the queue may not show it yet"
     ONE_LOOK = "the queue does not show it any more: looked at again in two minutes"
     GONE = "it has ended; how is not known: the queue does not show it any more"
     ALIVE = "the queue does not show it any more, but accounting says that it has not ended"
@@ -311,7 +312,7 @@ class Absence(StrEnum):
     @property
     def may_live(self) -> bool:
         """Whether the job may be there all the same: then no other run takes its place."""
-        return self in {Absence.ONE_LOOK, Absence.ALIVE}
+        return self in {Absence.JUST_SUBMITTED, Absence.ONE_LOOK, Absence.ALIVE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,11 +389,9 @@ def absences_at_a_look(world: World) -> dict[str, Absence]:
     No list of jobs is so old that it could lack a job of before `TWO_LOOKS` which has not ended.
     """
     submitted = {claim.job_id: claim.recorded or claim.at for claim in world.claims}
-    old = world.now - TWO_LOOKS
-    return {
-        job_id: Absence.GONE if why is Absence.ONE_LOOK and submitted[job_id] <= old else why
-        for job_id, why in absences(world).items()
-    }
+    new = {job_id for job_id, at in submitted.items() if at > world.now - TWO_LOOKS}
+    one_look = {job_id: Absence.JUST_SUBMITTED if job_id in new else Absence.GONE for job_id in submitted}
+    return {job: one_look[job] if why is Absence.ONE_LOOK else why for job, why in absences(world).items()}
 
 
 def missed_since(world: World) -> dict[str, int]:

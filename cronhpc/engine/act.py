@@ -77,13 +77,13 @@ class Actor(Progress):
             if asks and self.unreachable:
                 if isinstance(row, model.Cancel):
                     self.not_cancelled.add(row.key)
-                self.note(row, Done.PASSING, f"not tried: {self.unreachable}")
+                self.note(row, Done.PASSING, f"not tried: {self.unreachable}", cause=self.unreachable)
                 continue
             try:
                 refused = step(row)
             except BatchError as error:
                 self.failed(error)
-                self.note(row, Done.PASSING, error.text)
+                self.note(row, Done.PASSING, error.text, cause=error.cause)
             except OSError as error:
                 self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
             else:

@@ -124,9 +124,10 @@ class Progress:
         job_id: str | None = None,
         *,
         obstacle: Obstacle | None = None,
+        cause: str = "",
     ) -> None:
         """One decision's outcome."""
-        self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle))
+        self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle, cause))
 
 
 @dataclass(slots=True)
@@ -321,7 +322,7 @@ class Submitter:
         if row.reason is Reason.AHEAD and row.key.entry in self.refused:
             return AsBefore("refused as its slot before that")
         if why := self.progress.ended_by:
-            return NotTried(f"not tried: {why}")
+            return NotTried(why)
         began = elapsed()
         try:
             job = self._submission(row)
@@ -330,7 +331,7 @@ class Submitter:
             job_id = self.site.batch.submit(job)
             self.progress.lost = 0
         except OSError as error:  # its wrapper could not be written: no other's matter
-            return NotTried(f"not tried: {_disk_words(error)}")
+            return NotTried(_disk_words(error))
         except Refused as error:
             self.refused.add(row.key.entry)
             return error
@@ -406,11 +407,12 @@ class Submitter:
             )
         elif isinstance(error, Limited):
             self._give_back(row)
-            self.note(row, Done.PASSING, f"{error.text} (no more tries in this tick)", obstacle=Obstacle.SUBMIT_LIMIT)
+            why = f"{error.text} (no more tries in this tick)"
+            self.note(row, Done.PASSING, why, obstacle=Obstacle.SUBMIT_LIMIT, cause=error.cause)
         else:
             if isinstance(error, NotTried):
                 self._give_back(row)
-            self.note(row, Done.PASSING, error.text)
+            self.note(row, Done.PASSING, error.text, cause=error.cause)
 
     def _finish_replaced(self, row: Submit) -> None:
         """The runs that made room (overlap: replace) have ended by our hand."""
@@ -639,7 +641,11 @@ class Twin(BatchError):
 
 
 class NotTried(BatchError):
-    """sbatch was not called: surely there is no job."""
+    """sbatch was not called, and why: surely there is no job."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"not tried: {cause}")
+        self.cause = cause
 
 
 class AsBefore(BatchError):

@@ -39,20 +39,21 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
         *(replace(_of_directory(problem), kind="unsent") for problem in problems[:unsent]),
         *_switches(known),
         *(row for entry in known.entries for row in _entry(entry, dialect, known.now)),
-        *(_trouble(row, known.chain) for row in troubles(known)),
+        *(_trouble(row, known.chain) for row in troubles(known) if not _ahead(row, known.now)),
         *map(_of_directory, problems[unsent:]),
     ]
 
 
 def grouped(rows: Iterable[Notice]) -> list[Notice]:
     """One row for many entries of one cause, in the place of the first, which names the others."""
-    causes: dict[object, list[Notice]] = {}
+    causes: dict[tuple[object, ...], list[Notice]] = {}
     for row in rows:
         causes.setdefault((row.kind, row.cause or row.what, row.at), []).append(row)
-    return [row for alike in causes.values() for row in (alike if len(alike) < _ALIKE else [_first(alike)])]
+    found = ([_first(alike)] if len(alike) >= _ALIKE.get(kind, 4) else alike for (kind, *_), alike in causes.items())
+    return [row for alike in found for row in alike]
 
 
-_ALIKE = 4  # rows: fewer are shown one by one
+_ALIKE: dict[object, int] = {"trouble": 2}  # rows by kind, else 4: fewer are shown one by one
 _OTHERS = 3  # of them are named
 
 
@@ -264,6 +265,11 @@ def troubles(known: Status, name: str = "") -> list[Trouble]:
     return list({(_whom(row), row.decision, row.detail): row for row in rows}.values())  # successor and spare: one
 
 
+def _ahead(row: Trouble, now: int) -> bool:
+    """Whether it is a run that is not due yet: until then it may be submitted."""
+    return row.decision == "submit" and row.slot is not None and row.slot > now
+
+
 def could_not(row: Trouble) -> tuple[str, str]:
     """Of what it is said, "" for the entry itself, and that it could not be done, and why."""
     subject, verb = _COULD_NOT.get(row.decision, ("", row.decision))
@@ -276,9 +282,10 @@ TRIED_AGAIN = "it is tried again at each tick"
 def _trouble(row: Trouble, chain: Chain) -> Notice:
     subject, cannot = could_not(row)
     again = TRIED_AGAIN if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
+    cause = (row.decision, row.cause) if row.cause else ()
     if row.link and not (chain.next or chain.running):  # no tick will come by itself
         again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
-    return _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, when="at", at=row.at)
+    return _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, *cause, when="at", at=row.at)
 
 
 def _whom(row: Trouble) -> str:

@@ -240,6 +240,7 @@ class Trouble:
     done: str
     detail: str
     at: Instant
+    cause: str | None = None  # what others have in common with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +291,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     LiveRun: {"absent": None, "restarts": None, "paused": None},
     SwitchStatus: {"ended": None, "unmatched": None},
     Notice: {"cause": None},
+    Trouble: {"cause": None},
     HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }

@@ -130,8 +130,8 @@ def _trouble(outcome: Outcome, now: int) -> Trouble:
     """What a tick could not do, and why."""
     from cronhpc.views.decisions import decision_facts
 
-    row = decision_facts(outcome.decision, {})
-    return Trouble(*_which(row), row.get("job"), row.get("switch"), str(outcome.done), outcome.detail, now)
+    row, done, cause = decision_facts(outcome.decision, {}), str(outcome.done), outcome.cause or None
+    return Trouble(*_which(row), row.get("job"), row.get("switch"), done, outcome.detail, now, cause)
 
 
 def _which(row: Mapping[str, Any]) -> tuple[str, str | None, str | None, int | None]:

@@ -115,6 +115,13 @@ def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> 
     assert text.submitted(Finished(code, out, err)) == job_id
 
 
+def test_a_submit_limit_is_told_in_a_line_without_the_sites_banner() -> None:
+    banner = "*" * 60 + "\n* Maintenance on Tuesday, see https://hpc.example/news\n" + "*" * 60 + "\n"
+    with pytest.raises(Limited) as told:
+        text.submitted(Finished(1, "", banner + "sbatch: error: AssocMaxSubmitJobLimit\n" + POLICY))
+    assert told.value.text == "the site takes no more jobs of this user (AssocMaxSubmitJobLimit)"
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "err"),
     [

@@ -146,7 +146,7 @@ def test_an_end_that_is_given_up_says_why(accounting: Accounting, why: str) -> N
 LOOKS = [
     pytest.param({"at": "13:00"}, Absence.GONE, id="submitted an hour ago: no list is so old, it has ended"),
     pytest.param({"at": "13:58"}, Absence.GONE, id="two minutes ago"),
-    pytest.param({"at": "13:59"}, Absence.ONE_LOOK, id="a minute ago: the list may be older"),
+    pytest.param({"at": "13:59"}, Absence.JUST_SUBMITTED, id="a minute ago: the list may be older"),
     pytest.param({"at": "13:00", "job_ends": None}, Absence.GONE, id="accounting gives no answer"),
     pytest.param({"at": "13:00", "accounting": ALIVE}, Absence.ALIVE, id="accounting says that it runs"),
     pytest.param({"at": "13:00", "jobs": (job(7, of=key("e", "13:00")),)}, None, id="it is shown"),

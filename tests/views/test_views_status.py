@@ -839,6 +839,30 @@ def test_an_entry_that_was_refused_ahead_for_another_cause_has_both_told() -> No
     ]
 
 
+def test_runs_that_one_limit_kept_back_are_told_once() -> None:
+    world = replace(QUIET, entries=tuple(entry(name, "0 14 * * *") for name in "abc"), states={})
+    details = {"a": "full (no more tries in this tick)", "b": "not tried: full", "c": "not tried: full"}
+    done = [
+        Outcome(d, Done.PASSING, details[d.entry.name], cause="full") if isinstance(d, Submit) else Outcome(d, Done.OK)
+        for d in plan(world).decisions
+    ]
+    known = status.facts(world, plan(world), {}, ABOUT, outcomes=done)
+    [told] = [line for line in render(known, style()).splitlines() if "full" in line]
+    assert told == (
+        "  a  could not be submitted: full (no more tries in this tick); the same for b and c, at today 14:07  "
+        "it is tried again at each tick"
+    )
+    assert len(known.attention) == 3
+
+
+def test_a_run_that_was_refused_ahead_needs_no_attention_before_it_is_due() -> None:
+    known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="full"))
+    ahead = replace(known, trouble=(replace(known.trouble[0], slot=NOW + 60),))
+    assert attention.rows(known, ())
+    assert not attention.rows(ahead, ())
+    assert "It could not be submitted: full" in explain.render(ahead.entries[0], ahead, None, style())
+
+
 def test_the_successor_that_a_tick_submitted_is_shown() -> None:
     world = replace(QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), call=Call(link="4700"))
     done = [

@@ -171,7 +171,7 @@ def submitted(ended: Finished) -> str:
         return printed
     text = told("sbatch", ended)
     if holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
-        raise Limited(text)
+        raise Limited("the controller takes no more jobs now (Slurm temporarily unable to accept job)")
     if re.search(_TEST_ONLY, ended.err):
         raise Refused(f"--test-only: nothing was submitted. {text}")
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
@@ -180,8 +180,8 @@ def submitted(ended: Finished) -> str:
         raise Unreachable(text)
     if re.search(_OTHER_LIMIT, ended.err):
         raise Refused(text)
-    if re.search(_SUBMIT_LIMIT, ended.err):
-        raise Limited(text)
+    if limit := re.search(_SUBMIT_LIMIT, ended.err):
+        raise Limited(f"the site takes no more jobs of this user ({limit[0]})")
     bad_option = re.search(r"invalid [^\n]*specification", ended.err, re.IGNORECASE)
     if ended.code == _USAGE or bad_option or holds(ended.err, _PERMANENT):
         raise Refused(text)

@@ -525,3 +525,4 @@ class Outcome:
     detail: str = ""
     job_id: str | None = None
     obstacle: Obstacle | None = None
+    cause: str = ""  # of an error: what others of this tick have in common with it, where `detail` says more
