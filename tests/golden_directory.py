@@ -171,6 +171,9 @@ class Cluster:
         parts = (Partition("gpu", default=True, gpus=True, nodes=4), Partition("cpu", nodes=20, time_limit=86400))
         return Site("alps", "24.11.5", "abc", ("abc",), parts, accounting=True, min_job_age=300)
 
+    def undoing(self) -> str:
+        return ""
+
     def cluster_name(self) -> str:
         return "alps"
 

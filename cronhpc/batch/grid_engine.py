@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
+import shlex
 import time
+from contextlib import suppress
 from functools import partial
 from glob import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
@@ -102,6 +106,23 @@ def shell_of(first_line: str) -> str:
     """The interpreter for -S, which most sites ask instead of the script's first line; "" where that needs a search."""
     found = re.match(r"#!\s*(/\S+)\s*$", first_line)
     return found[1] if found else "" if first_line.startswith("#!") else "/bin/sh"
+
+
+_UNDO = {"-h": "", "-verify": "", "-sync": "y", "-now": "y", "-b": "y"}  # with the first letter of its value
+
+
+def undoing(files: Iterable[Path]) -> str:
+    """The first default of qsub's that undoes how jobs are submitted, whatever follows: `FILE has -h`; "" for none.
+
+    Of two -h none holds; -verify submits nothing, -sync and -now wait for a held job, -b reads no line of a script.
+    """
+    for file in files:
+        with suppress(OSError, ValueError):  # what cannot be read here, or by anybody, qsub cannot read
+            words = shlex.split(file.read_text(errors="replace"), comments=True)
+            for word, value in pairwise((*words, "")):
+                if value.startswith(_UNDO.get(word, "\n")):
+                    return f"{file} has {word}"
+    return ""
 
 
 # --- what is answered -----------------------------------------------------------------------------------------------
@@ -371,6 +392,8 @@ class GridEngine(ByCommands):
         super().__init__(environ, **usual)
         # its clients need no more than two small files of this folder, which some sites copy to the nodes
         ends = f"{environ.get('SGE_ROOT', '')}/{environ.get('SGE_CELL', 'default')}/common/accounting"
+        defaults = Path(ends).with_name("sge_request"), *(Path(each, ".sge_request") for each in self._homes(environ))
+        self._defaults = tuple(dict.fromkeys(defaults))
         self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else replace(GRID_ENGINE, tells_ends=False)
 
     def queue(self) -> Queue:
@@ -402,8 +425,19 @@ class GridEngine(ByCommands):
             for job_id, job in self._details(list(names)).items()
         )
 
+    @staticmethod
+    def _homes(environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Where qsub looks for defaults: the home folder, and the one that it is called in."""
+        return pwd.getpwuid(os.getuid()).pw_dir, environ.get("HOME", "/")
+
+    def undoing(self) -> str:
+        """Which of qsub's defaults undoes how jobs are submitted; "" for none."""
+        return undoing(self._defaults)
+
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        if found := self.undoing():
+            raise BatchError(f"{found}, by which no job would be held until it is written down: take that out of it")
         env = {**self.commands.of_runs, **(job.export or {})}
         argv = submit_argv(job, self._shell(job.script, env), sorted(env), env.get("TZ"))
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written

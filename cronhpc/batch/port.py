@@ -165,6 +165,10 @@ class Batch(Protocol):
     def site(self) -> Site:
         """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
 
+    def undoing(self) -> str:
+        """Which default of the submit command, of the site's or the user's, undoes how jobs are submitted; "": none."""
+        return ""
+
     def cluster_name(self) -> str:
         """The cluster's name; "" where it has none. Raises Unreachable."""
         return ""

@@ -100,6 +100,8 @@ class Check(Enum):
     HEARD = "fine", "batch system", "{title} answers."
     SILENT = ("error", "batch system", "{title} gives no answer: {why}.",
               "Ask again later; a chain that runs outlives this.")
+    UNDONE = ("error", "batch system", "{what}, by which no job would be held: nothing is submitted.",
+              "Take that out of it.")
     NOT_EXAMINED = ("unknown", "batch system",
                     "{title}: its limits, queues and nodes are not looked at; the rest is.")
     LEARNT = "fine", "batch system", "{title} {version}."

@@ -404,11 +404,14 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
         yield Check.RUNS_HERE() if settings.backend and not asked.backend else Check.NO_SLURM()
         return
     try:
-        _connected(asked, settings).queue()
+        batch = _connected(asked, settings)
+        batch.queue()
     except BatchError as error:
         yield Check.SILENT(title=dialect.title, why=error.text.rstrip("."))
         return
     yield Check.HEARD(title=dialect.title)
+    if found := batch.undoing():
+        yield Check.UNDONE(what=found)
     yield Check.NOT_EXAMINED(title=dialect.title)
     if asked.submit:
         yield from _held_job(asked, settings, here, clock)

@@ -227,6 +227,36 @@ def test_a_script_that_holds_itself_is_held_as_well_although_two_holds_of_qsub_a
     assert [word for word in argv if word == "-h"] == given
 
 
+DEFAULTS = {  # as 8.1.9 took them: with the first, `qsub -h` gave a job that ran
+    "a hold": ("-h\n", "-h"),
+    "a hold behind others": ("# ours\n-l h_rt=100 -h\n", "-h"),
+    "waits for the end": ("-sync yes\n", "-sync"),
+    "at once or never": ("-now y\n", "-now"),
+    "the script as a program": ("-b y\n", "-b"),
+    "only looks": ("-verify\n", "-verify"),
+    "all of them let be": ("-b n -now n -sync no\n-P project -l h_rt=100\n", ""),
+    "in a comment": ("# -h\n-P project # -h\n", ""),
+    "a part of a name": ('-N "x -h y"\n', ""),
+    "no line that anybody can read": ('-N "x\n', ""),
+}
+
+
+@pytest.mark.parametrize(("text", "word"), DEFAULTS.values(), ids=DEFAULTS)
+def test_a_default_of_qsubs_that_undoes_a_submission_is_named(text: str, word: str, tmp_path: Path) -> None:
+    file = tmp_path / "sge_request"
+    file.write_text(text)
+    assert grid_engine.undoing([tmp_path / "none", file]) == (f"{file} has {word}" if word else "")
+
+
+@pytest.mark.parametrize("place", ["home/.sge_request", "ge/default/common/sge_request"])
+def test_nothing_is_submitted_where_defaults_would_undo_the_hold(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(parents=True)
+    (tmp_path / place).write_text("-h\n")
+    engine = grid_engine.GridEngine({"HOME": str(tmp_path / "home"), "SGE_ROOT": str(tmp_path / "ge")})
+    with pytest.raises(BatchError, match=r"sge_request has -h, by which no job would be held"):
+        engine.submit(Submission("/c/a.slurm"))
+
+
 def test_an_option_that_it_has_not_is_refused_by_its_name() -> None:
     with pytest.raises(Refused, match="--gres=gpu:1: Grid Engine has no such option"):
         option_words(["--gres=gpu:1"], GRID_ENGINE)
