@@ -13,7 +13,7 @@ import os
 from datetime import UTC, datetime
 
 from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import decode, history, logs
 from cronhpc.store.files import clock_of, read_json, write_json
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.batch.port import JobFiles
+    from cronhpc.core.model.runs import Instant
     from cronhpc.logs.clean import Cleaned
     from cronhpc.store.files import Paths
 
 VERSION = 1
 MOST = 5000  # files that one tick removes
 _FILE = "logs.json"
-_KEPT = ("at", "rows", "seen", "left", "failed", "late")
 _EVERY = 6 * 3600  # seconds between two listings of all logs
 _SOON = 10 * 60  # ... while the disk is nearly full
 _FEW = 1000  # folders, of which a stat each is cheap enough for every tick
@@ -37,6 +37,19 @@ _MONTHS = 24  # of history that are kept
 _AHEAD = 86400  # seconds by which this machine's clock may be ahead of the file system's: ages are of days
 _LATE = 7  # a run that ended later than such a part of the age limit after its slot
 _LOOK_BACK = 86400  # seconds by which clocks of machines, and rows of history, may be out of order
+Nanoseconds = int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered between ticks."""
+
+    at: Instant = 0  # when all logs were listed
+    rows: Instant = 0  # when history was read
+    seen: Nanoseconds = 0  # the newest folder that was looked into
+    left: bool = False  # there was more to remove
+    failed: Mapping[str, tuple[Instant, int, str]] = field(default_factory=dict)  # entry id: slot, attempt, newest log
+    late: Mapping[str, Instant] = field(default_factory=dict)  # job id: the end, long after its slot
 
 
 def clean_when_due(
@@ -60,16 +73,14 @@ def clean_when_due(
     try:
         known = _known(paths)
         whole = always or _is_due(paths, settings, known, now)
-        seen = _last(known, "seen")
-        if not whole and not logs.changed(paths, seen, _FEW):
+        if not whole and not logs.changed(paths, known.seen, _FEW):
             return None
         if (clock := _disk_clock(paths, now)) < now - _AHEAD:
             return _not_cleaned(_clock_ahead(clock, now))
         known = remember(known, _rows_since(paths, known), now, settings.logs_keep)
     except (OSError, StateError) as error:
         return _not_cleaned(_not_kept(paths, str(error)))
-    held = None if live is None else live | known["late"].keys()
-    failed = newest_failed(known)
+    held = None if live is None else live | known.late.keys()
     return _cleaned(
         paths,
         settings,
@@ -78,30 +89,30 @@ def clean_when_due(
         live=held,
         live_files=live_files,
         first_began=first_began,
-        newest_failed=failed,
+        newest_failed=newest_failed(known),
         most=most,
         dry_run=dry_run,
-        since=None if whole else seen,
+        since=None if whole else known.seen,
     )
 
 
-def _known(paths: Paths) -> dict[str, Any]:
+def _known(paths: Paths) -> Known:
     """What the last cleaning left; nothing, where any of it is of no use: history tells it all again."""
-    known, invalid = decode.decode(read_json(paths.state / _FILE, VERSION) or {}, decode.LOGS)
-    return {} if invalid else known
+    known, invalid = decode.read(Known, read_json(paths.state / _FILE, VERSION) or {})
+    return Known() if known is None or invalid else known
 
 
-def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:
+def _cleaned(paths: Paths, settings: Settings, now: int, known: Known, **how: Any) -> Cleaned:
     from cronhpc.logs.clean import clean_logs
 
     cleaned = clean_logs(paths, settings, now, **how)
     if how["dry_run"]:
         return cleaned
     whole = how["since"] is None
-    seen = max(cleaned.seen, 0 if whole else _last(known, "seen"))
-    at = now if whole else _last(known)
+    seen = max(cleaned.seen, 0 if whole else known.seen)
+    at = now if whole else known.at
     try:
-        _keep(paths, {**known, "at": at, "rows": now, "seen": seen, "left": cleaned.left}, now)
+        _keep(paths, replace(known, at=at, rows=now, seen=seen, left=cleaned.left), now)
     except OSError as error:
         return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
     return cleaned
@@ -132,9 +143,9 @@ def _not_cleaned(problem: Problem) -> Cleaned:
     return Cleaned(problems=(problem,), left=True)
 
 
-def _keep(paths: Paths, known: Mapping[str, Any], now: int) -> None:
+def _keep(paths: Paths, known: Known, now: int) -> None:
     """Raises OSError."""
-    write_json(paths.state / _FILE, {name: known[name] for name in _KEPT}, VERSION)
+    write_json(paths.state / _FILE, decode.plain(known), VERSION)
     logs.rotate(paths)
     history.rotate(paths.history, keep_months=_MONTHS, now=now)
 
@@ -146,9 +157,9 @@ def _not_kept(paths: Paths, error: str) -> Problem:
     )
 
 
-def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int) -> bool:
-    since = now - _last(known)
-    if known.get("left") or not 0 <= since < _EVERY:
+def _is_due(paths: Paths, settings: Settings, known: Known, now: int) -> bool:
+    since = now - known.at
+    if known.left or not 0 <= since < _EVERY:
         return True
     if since < _SOON:
         return False
@@ -158,15 +169,9 @@ def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int
         return False
 
 
-def _last(known: Mapping[str, Any], what: str = "at") -> int:
-    """When all logs were listed, or history was read (`rows`)."""
-    at = known.get(what)
-    return at if isinstance(at, int) else 0
-
-
-def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _rows_since(paths: Paths, known: Known) -> Iterator[Mapping[str, Any]]:
     """History since the last time, and a little before it."""
-    until = _last(known, "rows") - _LOOK_BACK
+    until = known.rows - _LOOK_BACK
     for row in history.rows(paths.history):
         at = row.get("at")
         if isinstance(at, int) and at < until:
@@ -195,27 +200,26 @@ def first_began(queue: Queue | None) -> float:
     return min(began, default=math.inf) - CLOCKS_APART
 
 
-def remember(known: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> dict[str, Any]:
-    """What history rows tell about logs, added to what is `known`; plain JSON values, for the memory between ticks.
+def remember(known: Known, rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> Known:
+    """What history rows tell about logs, added to what is `known`.
 
-    `failed`: by entry id the newest failed run's [slot, attempt, log]; `late`: job ids of runs that ended long after
-    their slot (they waited in the queue, or caught up), and when: such a log is not as old as its name says.
+    Runs end long after their slot that waited in the queue, or caught up: such a log is not as old as its name says.
     """
-    failed = {entry: list(row) for entry, row in known.get("failed", {}).items()}
-    late = {job: ended for job, ended in known.get("late", {}).items() if ended > now - keep}
+    failed = {**known.failed}
+    late = {job: ended for job, ended in known.late.items() if ended > now - keep}
     for row in rows:
         key = Key.of(str(row.get("key", "")))
         if key is None or row.get("what") != "run":
             continue
         if row.get("result") in FAILURES and row.get("log"):
-            found = [key.slot, key.attempt, row["log"]]
+            found = (key.slot, key.attempt, str(row["log"]))
             failed[key.entry] = max(failed.get(key.entry, found), found)
         ended = row.get("ended") or row.get("at") or 0
         if row.get("job") and ended - key.slot > keep // _LATE and ended > now - keep:
             late[str(row["job"])] = ended
-    return {**known, "failed": failed, "late": late}
+    return replace(known, failed=failed, late=late)
 
 
-def newest_failed(known: Mapping[str, Any]) -> dict[str, str]:
+def newest_failed(known: Known) -> dict[str, str]:
     """By entry id the path of its newest failed log, relative to the cron directory."""
-    return {entry: str(row[2]) for entry, row in known.get("failed", {}).items()}
+    return {entry: log for entry, (_, _, log) in known.failed.items()}

@@ -132,7 +132,7 @@ _TEXT, _NUMBER, maybe_when, _JOB = map(_or_none, (text, number, when, job))
 
 _SCALARS: dict[str, Callable[[object], Any]] = {
     "str": text, "int": number, "bool": flag, "Instant": when, "Watermark": watermark, "Difference": seconds,
-    "Result": result, "Way": way, "LinksAhead": links, "Any": anything,
+    "Result": result, "Way": way, "LinksAhead": links, "Nanoseconds": nanoseconds, "Any": anything,
 }  # fmt: skip
 
 
@@ -184,10 +184,6 @@ ENTRY_WAS = {
 SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}
 
 ENVIRONMENT = Rows(text)
-LOGS = {
-    "version": number, "at": when, "rows": when, "seen": nanoseconds, "left": flag,
-    "failed": Rows((when, number, text)), "late": Rows(when),
-}  # fmt: skip
 RULES = {
     "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": maybe_when,
     "max_runs": _NUMBER, "max_fast_failures": _NUMBER, "fast": number,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import Claim, ClaimState, Job, JobEnd, Key, Queue, Result, slot_text
-from cronhpc.logs.housekeeping import live_of, newest_failed, remember
+from cronhpc.logs.housekeeping import Known, live_of, newest_failed, remember
 
 NOW = 1_795_800_000
 HOUR, DAY = 3600, 86400
@@ -35,12 +35,12 @@ def row(
 def test_the_newest_failed_log_is_remembered_in_whatever_order_rows_come() -> None:
     old, new = row(9 * DAY, Result.FAILED, job="1"), row(8 * DAY, Result.TIMEOUT, job="2")
     for rows in ([old, new], [new, old]):
-        assert newest_failed(remember({}, rows, NOW, 7 * DAY)) == {"backup": new["log"]}
+        assert newest_failed(remember(Known(), rows, NOW, 7 * DAY)) == {"backup": new["log"]}
 
 
 def test_a_later_success_does_not_let_the_failed_log_go() -> None:
     failed = row(9 * DAY, Result.FAILED, job="1")
-    known = remember({}, [failed], NOW, 7 * DAY)
+    known = remember(Known(), [failed], NOW, 7 * DAY)
     assert newest_failed(remember(known, [row(DAY, Result.OK)], NOW, 7 * DAY)) == {"backup": failed["log"]}
 
 
@@ -56,15 +56,15 @@ IRRELEVANT: list[tuple[str, Mapping[str, Any]]] = [
 
 @pytest.mark.parametrize("irrelevant", [each[1] for each in IRRELEVANT], ids=[each[0] for each in IRRELEVANT])
 def test_rows_that_hold_no_log_back(irrelevant: Mapping[str, Any]) -> None:
-    assert remember({}, [irrelevant], NOW, 7 * DAY) == {"failed": {}, "late": {}}
+    assert remember(Known(), [irrelevant], NOW, 7 * DAY) == Known()
 
 
 def test_a_run_that_ended_days_after_its_slot_keeps_its_log_until_the_limit_after_its_end() -> None:
     late = row(10 * DAY, Result.OK, job="42", ended=NOW - HOUR)
-    known = remember({}, [late], NOW, 7 * DAY)
-    assert known["late"] == {"42": NOW - HOUR}
-    assert remember(known, [], NOW + 6 * DAY, 7 * DAY)["late"] == {"42": NOW - HOUR}
-    assert remember(known, [], NOW + 7 * DAY, 7 * DAY)["late"] == {}
+    known = remember(Known(), [late], NOW, 7 * DAY)
+    assert known.late == {"42": NOW - HOUR}
+    assert remember(known, [], NOW + 6 * DAY, 7 * DAY).late == {"42": NOW - HOUR}
+    assert remember(known, [], NOW + 7 * DAY, 7 * DAY).late == {}
 
 
 def test_live_are_jobs_in_the_queue_and_claims_without_an_end() -> None:
