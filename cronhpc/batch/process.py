@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess  # noqa: TID251 - this is the one way
+from contextlib import suppress
 from selectors import EVENT_READ, PollSelector
 
 from cronhpc.core.model import CronhpcError
@@ -117,7 +118,7 @@ def _readable(text: str) -> int:
 
 
 def elapsed() -> float:
-    """Seconds since some moment, by times(2): neither a step of the clock nor a compressed test clock moves it."""
+    """Seconds since some moment, by times(2): no step of the clock moves it."""
     return os.times().elapsed
 
 
@@ -153,23 +154,17 @@ class _Watch:
         left = self.deadline - elapsed()
         if left <= 0:
             return False
-        open_pipes = bool(self.selector.get_map())
         ended = self.child.poll() is not None
-        if not open_pipes:
-            return not ended and self._ends_within(left)
+        if not self.selector.get_map():
+            with suppress(subprocess.TimeoutExpired):
+                self.child.wait(left)
+            return not ended
         ready = self.selector.select(min(left, _LOOK))
         for key, _ in ready:
             self._read(key.fd)
         if ready and self.enough and not self.satisfied and self.enough(_text(self.out)):
             self._say_enough()
         return bool(ready) or not ended  # a grandchild may keep the pipes of a child that ended
-
-    def _ends_within(self, seconds: float) -> bool:
-        try:
-            self.child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return True  # by a clock that may be compressed: the deadline decides
-        return False
 
     def _say_enough(self) -> None:
         self.satisfied = True

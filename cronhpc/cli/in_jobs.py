@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from cronhpc.again.submit import Answer
     from cronhpc.cli.console import Console
-    from cronhpc.engine.site import Site
 
 
 _AGAIN_HELP = (
@@ -99,7 +98,7 @@ def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
 
     site = open_series_site(console.asked, console.backend, console.environ)
     arguments = None if args.behind is None else tuple(args.behind)
-    asked = Asked(_rules(args, console, site), args.name, _options(args.rest), arguments)
+    asked = Asked(_rules(args, console, site.timezone), args.name, _options(args.rest), arguments)
     for pause in _PAUSES:
         try:
             return again(site, asked, console.now, job_id)
@@ -153,14 +152,14 @@ def _timezone(name: str) -> str:
         raise UsageError(f"{name!r} is no timezone. Write one like Europe/Berlin.") from None
 
 
-def _rules(args: argparse.Namespace, console: Console, site: Site) -> Rules:
+def _rules(args: argparse.Namespace, console: Console, usual_zone: str) -> Rules:
     from cronhpc.cron.duration import parse_duration
 
     if not (args.every or args.cron or args.after):
         raise UsageError("say when: --every 1h, --cron '0 3 * * *', or --after.")
     if args.until is not None and not args.until.strip():
         raise UsageError("--until names no file (an unset variable?). Write: --until done.txt")
-    timezone = _timezone(args.timezone) or site.timezone
+    timezone = _timezone(args.timezone) or usual_zone
     every = parse_duration(args.every) if args.every else 0
     if args.every and not every:
         raise UsageError("--every 0 is no time at all. Write how often, like 90m; or --after.")

@@ -228,7 +228,7 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
         return ""  # it cannot be told here
     known = scheduler.started(site.paths)
     if name and known is not None and known.cluster not in {name, ""}:
-        found = elsewhere(site, name, known.cluster)
+        found = elsewhere(site.paths.root, name, known.cluster)
         raise CronhpcError(found.what, " Nothing was submitted. ", found.fix)
     if hand_made is not None:
         both = command("start", options=("--beside",))

@@ -118,11 +118,9 @@ def _script_options(data: bytes) -> dict[str, str]:
     return {option.name: option.value or "" for option in read_header(data, "").options}
 
 
-def elsewhere(site: Site, here: str, there: str) -> Problem:
+def elsewhere(root: Path, here: str, there: str) -> Problem:
     """The scheduler of this directory runs on another cluster, which has the same files."""
-    what = (
-        f"this is cluster {here}, and the scheduler of {site.paths.root} runs on {there}, whose jobs nobody sees here."
-    )
+    what = f"this is cluster {here}, and the scheduler of {root} runs on {there}, whose jobs nobody sees here."
     fix = f"Use a directory of its own here; or first, on {there}: " + command("stop")
     return Problem("E363", what, fix)
 
@@ -142,7 +140,7 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
         except BatchError:
             return None  # unknown: said where it is needed
         site.cache.keep("clusters", names)
-    return elsewhere(site, names[key], there) if names[key] not in {there, ""} else None
+    return elsewhere(site.paths.root, names[key], there) if names[key] not in {there, ""} else None
 
 
 def of_other_zone(site: Site) -> Problem | None:
