@@ -189,6 +189,7 @@ def suspension(world: World, entry: Entry | None) -> str:
 
 # What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
 _IMPOSSIBLE = "BadConstraints"
+_TAKEN_BACK = "it was taken back before its slot had come"
 _LOST_TRIES = 3  # a held job that vanishes is submitted again this often
 
 
@@ -332,7 +333,8 @@ def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
 
 def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
     """Claimed, and no id was recorded: what is in the queue with its token is its job; of several the lowest id."""
-    jobs = [job for job in jobs if not job.ended_before(claim.at)]  # withdrawn before the slot was claimed anew
+    # Withdrawn before the slot was claimed anew.
+    jobs = [job for job in jobs if not job.ended_before(claim.at) and job.id != claim.taken_back]
     live = sorted({job.id for job in jobs if job.live}, key=int)
     if live:
         yield Adopt(claim.key, live[0])
@@ -448,6 +450,9 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
 def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
     if claim.fresh and not rows:
         return
+    if claim.taken_back and world.job_ends is not None and not _may_have_begun(world, claim, rows):
+        yield Withdraw(claim.key, claim.name, claim.job_id or "", _TAKEN_BACK, gone=True)
+        return
     if claim.holds and claim.key.slot > world.now:
         # A held job that vanished never ran; one that was cancelled is told of when its slot has come, unless by us.
         why = "the held job vanished from the queue" if claim.state is ClaimState.SUBMITTED and not rows else ""
@@ -457,6 +462,15 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
             yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
         return
     yield from _ended(world, claim, entry, standing_for(rows))
+
+
+def _may_have_begun(world: World, claim: Claim, rows: list[Job]) -> bool:
+    """Of a job that was taken back: whether it may have begun all the same, so that this was the slot's run."""
+    known = (world.job_ends or {}).get(claim.job_id or "")
+    if not rows and known is None:  # gone, and nobody tells how
+        return claim.key.slot <= world.now and claim.state is not ClaimState.SUBMITTED
+    began = known is not None and (known.result is not Result.CANCELLED or known.started is not None)
+    return began or not all(job.never_began for job in rows)
 
 
 def _suspended(world: World, claim: Claim, entry: Entry | None) -> str:
@@ -487,7 +501,7 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
         return "its entry is suspended"
     if not entry.fresh and claim.holds != slots.text_key(entry):
         return "its entry was changed after it was submitted ahead"
-    return ""
+    return _TAKEN_BACK if claim.taken_back else ""
 
 
 def withdrawals(world: World, why: str) -> Iterator[Withdraw]:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from cronhpc.core.identity import Absence, records
-from cronhpc.core.model import NEW_STATE, ClaimState, Finish, Reason, Result, Skip, Stop, Submit, Wait, entry_id
+from cronhpc.core.model import (
+    NEW_STATE,
+    ClaimState,
+    Finish,
+    Reason,
+    Result,
+    Skip,
+    Stop,
+    Submit,
+    Wait,
+    Withdraw,
+    entry_id,
+)
 from cronhpc.core.stop import reachable
 from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, said
 
@@ -105,10 +117,10 @@ class Seen:
         lasting: dict[str, int] = {}
         edited = edited_ahead(world)
         keys = [claim.key for claim in world.claims]
-        open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED}
+        open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED or claim.taken_back}
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
-            if key is not None and not job.ended_before(key.slot):
+            if key is not None and not job.never_began:
                 keys.append(key)
         for key in keys:
             if not key.by_hand and key.slot <= world.believed and key not in withdrawn and key not in edited:
@@ -292,7 +304,9 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
     retries = [claim.retry_at for claim in world.claims] + [d.retry_at for d in decided if isinstance(d, Finish)]
     at = min([at, *(max(retry, earliest) for retry in retries if retry is not None)])
     open_steps = {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}
-    if Absence.ONE_LOOK in lives.absent.values() or any(claim.state in open_steps for claim in world.claims):
+    unsettled = any(claim.state in open_steps or claim.taken_back for claim in world.claims)
+    unsettled |= any(isinstance(each, Withdraw) and each.job_id != "" and not each.gone for each in decided)
+    if Absence.ONE_LOOK in lives.absent.values() or unsettled:
         at = min(at, world.now + UNFINISHED_WAKE)
     soon = {Reason.JUST_CHANGED, Reason.BUDGET}
     if any(isinstance(d, Wait) and d.reason in soon for d in decided):

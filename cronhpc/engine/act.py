@@ -123,20 +123,24 @@ class Actor(Progress):
     def _withdraw(self, rows: Sequence[model.Withdraw]) -> None:
         """The jobs go first, all at once, and then the claims: a slot that nobody has claimed may be submitted again.
 
-        So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled.
+        So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled. Its
+        answer may be a minute old, and this tick may die: that it was us is noted before.
         """
-        ids, live, failed = [row.job_id for row in rows if row.job_id], set[str](), self.unreachable
+        going = {row.key: row.job_id for row in rows if row.job_id and not row.gone}
+        live, failed = set[str](), self.unreachable
         try:
-            if ids and not failed:
-                self.site.batch.cancel(ids, pending_only=True)
+            if going and not failed:
+                with suppress(OSError):  # on a full disk, too, what is stopped goes
+                    self.claims.take_back(going, self.clock)
+                self.site.batch.cancel(list(going.values()), pending_only=True)
                 live = {job.id for job in self.site.batch.queue().jobs if job.live}
         except BatchError as error:
             self.failed(error)
             failed = error.text
         for row in rows:
-            if failed:
+            if failed and not row.gone:
                 self.note(row, Done.PASSING, failed)
-            elif row.key.slot <= self.clock:
+            elif row.key.slot <= self.clock and not row.gone:
                 self.note(row, Done.REFUSED, "its slot has come")
             elif row.job_id in live:
                 self.note(row, Done.REFUSED, f"job {row.job_id} is there still")
@@ -144,7 +148,7 @@ class Actor(Progress):
                 self.note(row, Done.REFUSED, "another tick has gone on with it")
             else:
                 try:
-                    self.claims.forget([row.key])
+                    self.claims.open_again(row.key)
                 except OSError as error:
                     self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
                 else:

@@ -283,7 +283,8 @@ class Submitter:
             return set()
         believed = self.world.believed
         names = self.claims.names()
-        late = self.claims.late([row.key for row in rows], believed, names)
+        claimed = (key for key, suffixes in names.items() if "" in suffixes)
+        late = self.claims.late([row.key for row in rows], believed, claimed)
         states = store_memory.states_now(self.site.paths.entries)
         for row in rows:
             key = row.key
@@ -607,10 +608,14 @@ class Submitter:
                 ready.append(each)
                 continue
             why = switch.said if switch else f"{world.switches.unknown[0]} cannot be read"
-            if switch is not None and each.state is ClaimState.SUBMITTED and self._cancel_held(each.job_id):
-                if each.key.slot > self.world.now:  # submitted ahead: the switch may be lifted before its slot comes
+            goes = switch is not None and each.state is ClaimState.SUBMITTED
+            ahead = each.key.slot > self.world.now  # the switch may be lifted before its slot comes
+            if goes and ahead:
+                self.claims.take_back({each.key: each.job_id}, self.progress.clock)
+            if goes and self._cancel_held(each.job_id):
+                if ahead:
                     with suppress(OSError):
-                        self.claims.forget([each.key])
+                        self.claims.open_again(each.key)
                 else:
                     job_end = JobEnd(Result.STOPPED, detail=why)
                     self._finish(each.key, entry.name if entry else "", job_end, each.job_id)

@@ -7,6 +7,9 @@ An attempt's steps are names in `state/claims/`, so a listing shows them all:
     <key>.go           the release may have been sent (rename of .id)
     <key>.run          it was released (rename of .go)
                        (of several the furthest counts: who records an id late finds that name free, and may die then)
+    <key>.back         beside these: its job, submitted ahead, is cancelled by us before its slot has come (or may be).
+                       It tells whose doing that was until the slot is open again, and of which job while the slot is
+                       claimed anew
     <key>  with an ending, alone: finished
 
 The newest finished claim of an entry stays until a newer one exists: with it, a scheduler that read the folder long ago
@@ -36,11 +39,13 @@ from cronhpc.store.files import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
 _STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
+_BACK = ".back"
+_SUFFIXES = (*_STEPS, _BACK)
 VERSION = 1
 
 
@@ -91,10 +96,14 @@ class Claims:
             self.invalid.append(str(key))
         if job_end is not None:
             return replace(base, state=ClaimState.FINISHED, damaged=False)
-        for suffix in (".run", ".go", ".id"):
-            if suffix in suffixes:
-                return self._step(base, suffix)
-        return base
+        furthest = next((suffix for suffix in (".run", ".go", ".id") if suffix in suffixes), "")
+        claim = self._step(base, furthest) if furthest else base
+        return self._taken_back(claim) if _BACK in suffixes else claim
+
+    def _taken_back(self, claim: Claim) -> Claim:
+        """With the job that is cancelled; an earlier one of the same slot is no matter of the claim's job."""
+        job_id = self._body(claim.key, _BACK)[0].get("id", claim.job_id)
+        return claim if claim.job_id not in {None, job_id} else replace(claim, taken_back=job_id or "")
 
     def _step(self, base: Claim, suffix: str) -> Claim:
         step, invalid = self._body(base.key, suffix)
@@ -173,7 +182,7 @@ class Claims:
         """
         listed, steps = self.names(), tuple(_STEPS)
         claimed = [key for key in keys if "" in listed.get(key, ())]
-        first = {key: max((steps.index(each) for each in listed[key] - {""}), default=0) for key in claimed}
+        first = {key: max((steps.index(each) for each in _STEPS.keys() & listed[key]), default=0) for key in claimed}
         return {key: next(self._recorded(key, steps[at:]), None) for key, at in first.items()}
 
     def _recorded(self, key: Key, steps: Sequence[str]) -> Iterator[str]:
@@ -211,8 +220,19 @@ class Claims:
     def drop_steps_of(self, keys: Iterable[Key]) -> None:
         """What led to an end that is durable."""
         for key in keys:
-            for suffix in _STEPS:
+            for suffix in _SUFFIXES:
                 remove(self.folder / f"{key}{suffix}")
+
+    def take_back(self, jobs: Mapping[Key, str], now: int) -> None:
+        """Note, before it is done, that these jobs are cancelled by us: whoever sees that opens their slots again."""
+        for key, job_id in jobs.items():
+            replace_file(self.folder / f"{key}{_BACK}", _dump({"id": job_id, "at": now}), durable=False)
+        self.sync()
+
+    def open_again(self, key: Key) -> None:
+        """Drop the claim of a slot whose job was taken back, and has not begun: the slot may be claimed anew."""
+        for suffix in (*_STEPS, ""):
+            remove(self.folder / f"{key}{suffix}")
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""
@@ -222,7 +242,7 @@ class Claims:
     def forget(self, keys: Iterable[Key]) -> None:
         """Drop finished claims that history holds and the watermark has passed; last the name that says "finished"."""
         for key in keys:
-            for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it finished
+            for suffix in (*_SUFFIXES, ""):  # steps are there where a scheduler was killed while it finished
                 remove(self.folder / f"{key}{suffix}")
 
     def drop_steps(self, finished: Container[str]) -> None:
@@ -239,7 +259,7 @@ class Claims:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    for suffix in _STEPS:
+    for suffix in _SUFFIXES:
         if name.endswith(suffix):
             return name.removesuffix(suffix), suffix
     return name, ""

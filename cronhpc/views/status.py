@@ -244,7 +244,7 @@ class _Index:
                 self.ended.setdefault(decision.key.entry, []).append(decision)
         self.tick_at = 0 if ticked else _next_tick(world)
         self.withdrawn = {
-            d.key for d in plan.decisions if isinstance(d, Withdraw) and (ticked or d.key.slot > self.tick_at)
+            d.key for d in plan.decisions if isinstance(d, Withdraw) and (ticked or d.gone or d.key.slot > self.tick_at)
         }
         self.withdrawn |= edited_ahead(world)
         self.submitted = {

@@ -255,9 +255,10 @@ EDITED = replace(E, schedule="3 * * * *", born=at("13:57"))
 LIFTED = job(7, "CANCELLED", of=K, ended=at("13:55"))
 
 
-def ahead(*jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", **more: Any) -> World:
-    """14:00 was submitted ahead, with the text that the entry had."""
+def ahead(*jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", back: str = "", **more: Any) -> World:
+    """14:00 was submitted ahead, with the text that the entry had; `back`: the job that a tick has taken back."""
     mine = replace(claim("e", "14:00", step, None if step is CLAIMED else "7"), at=at("13:00"), holds=text_key(E))
+    mine = replace(mine, taken_back=back)
     known = state("13:00", schedule_key=schedule_key(E))
     more = {"states": {"e": known}, "claims": (mine,), "link": "9", "chain": chain(), **more}
     return world(now, *more.pop("entries", (E,)), jobs=jobs, **more)
@@ -308,6 +309,68 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     ),
     "claimed, no job, and a switch stands": (ahead(step=CLAIMED, switches=(switch("e"),)), ["withdraw -"]),
     "claimed, no job: submitted again": (ahead(step=CLAIMED), ["again #1"]),
+    "it was being taken back, and waits: once more, whatever became of the reason": (
+        ahead(WAITS, back="7"),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… it is cancelled, and what stopped it is lifted: its slot opens again": (
+        ahead(LIFTED, back="7"),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… when its slot has come": (ahead(LIFTED, back="7", now="14:01"), ["withdraw 7", "submit #1"]),
+    "… which it did before the cancel had": (
+        ahead(replace(LIFTED, ended=at("14:00:05")), back="7", now="14:01"),
+        ["withdraw 7", "submit #1"],
+    ),
+    "… the entry is gone": (ahead(LIFTED, back="7", now="14:01", entries=()), ["withdraw 7"]),
+    "… a list of a minute ago shows it when its slot has come: looked at again": (
+        ahead(WAITS, back="7", now="14:01"),
+        [],
+    ),
+    "… it has begun all the same: that is the slot's run": (ahead(job(7, of=K), back="7", now="14:01"), []),
+    "… it had begun as it was cancelled: that was the slot's run": (
+        ahead(job(7, "CANCELLED", of=K, ended=at("14:00:05"), nodes="cpu1"), back="7", now="14:01"),
+        ["finish cancelled"],
+    ),
+    "… one of its tasks had begun": (
+        ahead(LIFTED, job(7, "COMPLETED", of=K, tasks="1", nodes="cpu1"), back="7", now="14:01"),
+        ["finish cancelled"],
+    ),
+    "… only accounting knows it, as cancelled": (
+        ahead(back="7", now="14:01", job_ends={"7": JobEnd(Result.CANCELLED)}),
+        ["withdraw 7", "submit #1"],
+    ),
+    "… only accounting knows it, and it has run": (
+        ahead(back="7", now="14:01", job_ends={"7": JobEnd(Result.CANCELLED, started=at("14:00"))}),
+        ["finish cancelled"],
+    ),
+    "… it is cancelled, and accounting gives no answer: looked at again": (
+        ahead(LIFTED, back="7", now="14:01", job_ends=None),
+        [],
+    ),
+    "… it is gone at the first look: looked at again": (ahead(back="7"), []),
+    "… it is gone before its slot has come": (
+        ahead(back="7", absent={"7": at("13:56")}),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… it is gone when that has come, and nobody tells whether it had begun": (
+        ahead(back="7", now="14:03", absent={"7": at("14:01")}),
+        ["finish ended, outcome unknown"],
+    ),
+    "… it was held still: it cannot have begun": (
+        ahead(back="7", step=SUBMITTED, now="14:03", absent={"7": at("14:01")}),
+        ["withdraw 7", "submit #1"],
+    ),
+    "its tick died as it opened the slot again": (ahead(LIFTED, step=CLAIMED, back="7"), ["withdraw -", "ahead #1"]),
+    "… and the slot has come": (
+        ahead(replace(LIFTED, ended=at("14:00:05")), step=CLAIMED, back="7", now="14:01"),
+        ["again #1"],
+    ),
+    "… a list of a minute ago shows it": (ahead(WAITS, step=CLAIMED, back="7", now="14:01"), ["again #1"]),
+    "claimed anew in the tick that cancelled the one before: its own job is adopted": (
+        ahead(replace(LIFTED, ended=at("13:59")), held(8, K), step=CLAIMED, back="7"),
+        ["adopt 8", "release 8"],
+    ),
 }
 
 
@@ -316,6 +379,12 @@ def test_a_run_that_waits_for_its_slot(situation: World, expected: list[str]) ->
     decided_on = plan(situation).decisions
     assert sorted(t for t in decided(situation) if "successor" not in t and "spare" not in t) == sorted(expected)
     assert not [d for d in decided_on if isinstance(d, Hold) and d.jobs]
+
+
+def test_the_slot_of_a_run_taken_back_is_not_used_up_before_its_end_is_known() -> None:
+    made = plan(ahead(WAITS, back="7", now="14:01"))
+    assert made.next_slots["e"] == (schedule_key(E), None, at("13:00"))
+    assert made.wake == at("14:03"), "and the next look comes soon"
 
 
 def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) -> World:

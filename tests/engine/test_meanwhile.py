@@ -162,6 +162,15 @@ SITUATIONS: dict[str, Situation] = {
     "taken back, and another tick has submitted it meanwhile: its claim stays": Situation(
         (Withdraw(LATER, "e", "", "edited"),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
     ),
+    "taken back, cancelled, and its slot has come since: its claim goes": Situation(
+        (Withdraw(K, "e", "7", "a switch", gone=True),), (RELEASED, "7"), (RELEASED, "7"), "ok"
+    ),
+    "taken back, cancelled, and another tick has claimed its slot since: left": Situation(
+        (Withdraw(K, "e", "7", "a switch", gone=True),), (RELEASED, "7"), (CLAIMED, None), "refused", "claimed"
+    ),
+    "taken back, cancelled, and another tick has submitted for its slot since: left": Situation(
+        (Withdraw(K, "e", "7", "a switch", gone=True),), (RELEASED, "7"), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
     "taken back, and nobody answers: its claim stays": Situation(
         (Withdraw(LATER, "e", "7", "edited"),),
         (RELEASED, "7"),

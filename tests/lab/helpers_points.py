@@ -212,8 +212,12 @@ def walk(
     points: Sequence[Sequence[Point]],
     make: Callable[[str], Cron],
     expected: Expected | None = None,
+    *,
+    meanwhile: Callable[[Cron], object] = lambda _: None,
 ) -> Walked:
     """For each row of points a fresh directory: a tick with each fault in turn, then clean ticks, then judgement.
+
+    `meanwhile` is done before the first clean one.
 
     Two at a time, in waves, so that the runs of many directories pass while others are struck.
     """
@@ -224,7 +228,7 @@ def walk(
             wave = points[first : first + WAVE]
             names = [f"point{first + n}" for n in range(len(wave))]
             crons = list(pool.map(make, names))
-            hits = list(pool.map(_struck_in_turn, crons, wave))
+            hits = list(pool.map(lambda cron, row: _struck_in_turn(cron, row, meanwhile), crons, wave))
             for later in (190, 310, 430):
                 list(pool.map(lambda cron, later=later: finish(cron, (cron.strike_at + later,)), crons))
             queue = lab.squeue()
@@ -236,8 +240,9 @@ def walk(
     return Walked(len(points), kill_records, wrong, time.monotonic() - began)
 
 
-def _struck_in_turn(cron: Cron, row: Sequence[Point]) -> list[Hit]:
+def _struck_in_turn(cron: Cron, row: Sequence[Point], meanwhile: Callable[[Cron], object]) -> list[Hit]:
     hits = [strike(cron, point, cron.strike_at + 5 * n) for n, point in enumerate(row)]
+    meanwhile(cron)
     cron.tick(cron.strike_at + 20)
     return hits
 

@@ -215,6 +215,7 @@ class Claim:
     damaged: bool = False  # its record says neither what was done nor which job it was: it may have run
     tasks: str = ""  # of an array: the tasks that this attempt runs; "": all
     fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
+    taken_back: str = ""  # the job that we cancel before its slot has come, or have cancelled: it may have begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +408,11 @@ class Job:
     def ended_before(self, slot: int) -> bool:
         """Whether it was cancelled while it waited for `slot` (epoch) to come."""
         return self.state == "CANCELLED" and not self.nodes and self.ended is not None and self.ended < slot
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it was cancelled while it waited, for all that its row tells."""
+        return self.state == "CANCELLED" and not self.nodes and not self.restarts
 
     def token_of(self, directory_id: str) -> str | None:
         """What the comment says after this directory's mark, wherever a site has moved that; None: no such mark.

@@ -391,6 +391,7 @@ class Withdraw:
     name: str
     job_id: str
     why: str
+    gone: bool = False  # it was cancelled already, and never began: its slot may have come since
 
 
 @dataclass(frozen=True, slots=True)
