@@ -164,7 +164,7 @@ def lint_script(
         *lint_directives.options(header, facts, dialect),
         *unread,
         *lint_shell.habits(
-            text, header, facts.functions, scheduled=scheduled or header.cron is not None, dialect=dialect
+            text, header, facts.is_function, scheduled=scheduled or header.cron is not None, dialect=dialect
         ),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
         *_refused(facts, header, dialect),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,7 +47,7 @@ class Facts:
     partitions: Mapping[str, Partition] | None = None  # by name
     is_folder: Callable[[str], bool | None] | None = None
     refused: str = ""  # why sbatch would not take the script, in its own words
-    functions: frozenset[str] = frozenset()  # of the shell, in the environment that runs get
+    is_function: Callable[[str], bool] | None = None  # of the shell, in the environment that runs get
     unreadable: Unreadable | None = None
     missing: str = ""  # the interpreter that its first line names, where this machine has none of that name
     added: Mapping[str, str] = field(default_factory=dict)  # options that the settings give it
@@ -113,32 +114,30 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
 
 
 def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
-    said = {
-        "hold": (
-            "W218",
-            "each run stays held until you release it.",
-            f"Remove it, or release them: {dialect.release or SLURM.release} ID.",
-        ),
-        "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
-        "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
-    }
-    if dialect.runs_here:
-        said["array"] = (
-            "E201",
-            "the local backend has no arrays, and refuses it.",
-            "Loop in the script, or use Slurm.",
-        )
-    chdir = header.find("chdir")
-    if chdir and chdir.value is None:  # Grid Engine's -cwd
-        said["chdir"] = (
-            "W303",
-            "runs are submitted from your home folder, so that is where they start.",
-            f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant.",
-        )
-    for name, (code, what, fix) in said.items():
+    for name in ("hold", "begin", "test-only", "array", "chdir"):
         option = header.find(name)
-        if option:
-            yield Problem(code, f"{_shown(option)}: {what}", fix, line=option.line, key=name)
+        if option is None:
+            continue
+        if name == "hold":
+            release = f"Remove it, or release them: {dialect.release or SLURM.release} ID."
+            code, what, fix = "W218", "each run stays held until you release it.", release
+        elif name == "begin":
+            code, what, fix = (
+                "W221",
+                "each run waits until then, whatever its slot.",
+                "Remove it: the schedule says when.",
+            )
+        elif name == "test-only":
+            code, what, fix = "W219", "sbatch submits nothing.", "Remove it."
+        elif name == "array" and dialect.runs_here:
+            code, what = "E201", "the local backend has no arrays, and refuses it."
+            fix = "Loop in the script, or use Slurm."
+        elif name == "chdir" and option.value is None:  # Grid Engine's -cwd
+            code, what = "W303", "runs are submitted from your home folder, so that is where they start."
+            fix = f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant."
+        else:
+            continue
+        yield Problem(code, f"{_shown(option)}: {what}", fix, line=option.line, key=name)
 
 
 def _together(header: Header, added: Mapping[str, str]) -> Iterator[Problem]:
@@ -275,7 +274,7 @@ def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator
     yield from _of_others(data, header, dialect)
     from cronhpc.script.shell_text import lex
 
-    submit, its_lines = _reader(dialect), re.compile(rf"{re.escape(dialect.prefix)}(?:\s|-)")
+    its_lines = _its_lines(dialect.prefix)
     first_command = 0
     late: list[tuple[int, str]] = []
     for piece in lex(text):
@@ -294,30 +293,34 @@ def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator
     if late and not spelling.reads_on(dialect):
         line, shown = late[0]
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        what = f'"{shown.strip()}"{more}: {where}, so {submit} does not read it.'
+        what = f'"{shown.strip()}"{more}: {where}, so {_reader(dialect)} does not read it.'
         above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
         yield Problem("W211", what, f"Move it {above}.", line=line, key=dialect.prefix)
     if dialect.prefix == SLURM.prefix:
         yield from _cut_short(data)
 
 
-# sbatch reads these after its own.
-_OBEYED = {"#PBS", "#BSUB"}
+@lru_cache(maxsize=4)
+def _its_lines(prefix: str) -> re.Pattern[str]:
+    return re.compile(rf"{re.escape(prefix)}(?:\s|-)")
 
 
 def _of_others(data: bytes, header: Header, dialect: Dialect) -> Iterator[Problem]:
     """Lines for another batch system, where this one's say nothing of the same."""
     own = {option.name for option in header.options}
-    for number, line in comment_lines(data):
-        source = next((each for each in SYSTEMS if spelling.is_directive(line, each)), None)
-        if source is None or source.prefix == dialect.prefix:
-            continue
-        if source.prefix in _OBEYED and dialect.prefix == SLURM.prefix:
-            continue
+    read = _READ_BY_SBATCH if dialect.prefix == SLURM.prefix else {dialect.prefix}
+    others = [each for each in SYSTEMS if each.prefix not in read]
+    lines = (
+        (*each, source) for each in comment_lines(data) for source in others if spelling.is_directive(each[1], source)
+    )
+    for number, line, source in lines:
         right = spelling.foreign_line(line, number, source, dialect, own)
         if right.line or right.missing:
             what = f'"{line.strip()}": a line for {source.title}, which {_reader(dialect)} does not read.'
             yield Problem("W233", what, _instead(right, dialect), line=number, key=source.prefix)
+
+
+_READ_BY_SBATCH = frozenset({"#SBATCH", "#PBS", "#BSUB"})
 
 
 def _reader(dialect: Dialect) -> str:
@@ -360,7 +363,7 @@ def _cut_short(data: bytes) -> Iterator[Problem]:
     """Directives of which sbatch reads less than is there: up to a `#`, or up to a backslash at the end."""
     lines = list(comment_lines(data))
     for (number, line), (_, following) in pairwise([*lines, (0, "")]):
-        if not line.startswith("#SBATCH"):
+        if not line.startswith("#SBATCH") or not ("#" in line[1:] or line.rstrip().endswith("\\")):
             continue
         text = line.removeprefix("#SBATCH")
         at = cut_at(text)
@@ -380,21 +383,21 @@ def _cut_short(data: bytes) -> Iterator[Problem]:
 
 
 def _misspelt(line: int, text: str, dialect: Dialect) -> Iterator[Problem]:
+    if text.startswith((dialect.prefix, "#CRON", "#!")):
+        return
     fix = "" if spelling.reads_on(dialect) else _right_spelling(text, dialect.prefix)
     if fix:
         what = f'"{text.strip()}": a comment to {_reader(dialect)}, for its spelling.'
         yield Problem("W212", what, fix, line=line, key=dialect.prefix)
     match = _CRON_MISSPELT.match(text)
-    if match and not text.startswith("#CRON") and looks_meant(match["rest"]):
+    if match and looks_meant(match["rest"]):
         what = f'"{text.strip()}": a comment, for its spelling.'
         fix = f'Write "#CRON {match["rest"].strip()}" at the beginning of the line.'
         yield Problem("W102", what, fix, line=line, key="#CRON")
 
 
 def _right_spelling(text: str, prefix: str) -> str:
-    """What to do with a misspelt directive; "" for an ordinary comment, one that is switched off, or a right one."""
-    if text.startswith(prefix):
-        return ""
+    """What to do with a misspelt directive; "" for an ordinary comment, or one that is switched off."""
     bare = text.lstrip()
     is_meant = bare.upper().startswith(prefix) and re.match(r"\s+-|-", bare[len(prefix) :]) is not None
     if is_meant and text != bare and bare.startswith(prefix):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cronhpc.core import model
 from cronhpc.core.model import Problem
@@ -47,6 +47,10 @@ _LOGIN_SECRET = re.compile(
 _SET_SECRET = re.compile(
     r"\b\w*(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY)=[\"']?(?=[^\s\"'$]*\d)[A-Za-z0-9+/_=.-]{16,}", re.IGNORECASE
 )
+_BESIDE_SECRETS = (  # one of these, in lower case
+    *("://", "pass", "token", "key", "secret", "authorization", "curl", "mysql", "wandb"),
+    *("hf_", "gh", "glpat-", "sk-", "xox", "akia", "aiza"),
+)
 
 _SQUEUE = re.compile(r"\b(?:squeue|sacct)\b")
 _BY_NAME = re.compile(r"\s(?:-n|--name|--jobname)(?:=|\s*)(\"[^\"]*\"|'[^']*'|\S+)")
@@ -59,32 +63,42 @@ _OWN_ID = re.compile(r"SLURM_JOB_?ID")
 def habits(
     text: str,
     header: Header,
-    functions: frozenset[str] = frozenset(),
+    is_function: Callable[[str], bool] | None = None,
     *,
     scheduled: bool = True,
     dialect: Dialect = SLURM,
 ) -> Iterator[Problem]:
     """What the commands of a shell script do that a batch job punishes, and secrets in any script.
 
-    `functions` are the shell's, in the environment that runs get: bash has them without any set-up. `scheduled`: it
-    is an entry, or has a schedule of its own.
+    `is_function`: of the shell, in the environment that runs get, which bash has without any set-up. `scheduled`: it is
+    an entry, or has a schedule of its own.
     """
     by = interpreter(text.partition("\n")[0])
     pieces = lex(text) if by.is_shell else ()
     code = tuple(p for p in pieces if not p.comment)
+    # A rule is asked where the text has words without which it says nothing: most scripts have few of them.
     yield from _secrets(text, code, header)
-    itself = tuple(_submits_itself(code, header, scheduled=scheduled))
+    mentions_jobs = "sbatch" in text or "scontrol" in text or "again" in text
+    itself = tuple(_submits_itself(code, header, scheduled=scheduled)) if mentions_jobs else ()
     yield from itself
-    yield from _own_folder(code, {each.line for each in itself}, dialect)
-    yield from _relative_cd(code, header, dialect)
-    yield from _submit_folder(code, dialect)
-    yield from _log_by_name(code, header, dialect)
-    yield from _modules(code, by, functions if by.name == "bash" else frozenset())
-    yield from _word_processed(code)
+    if "$0" in text or "{0" in text or "BASH_SOURCE" in text:
+        yield from _own_folder(code, {each.line for each in itself}, dialect)
+    if "cd" in text or "pushd" in text:
+        yield from _relative_cd(code, header, dialect)
+    if _SUBMITTED_FROM.search(text):
+        yield from _submit_folder(code, dialect)
+    if _USUAL_LOG.search(text):
+        yield from _log_by_name(code, header, dialect)
+    if "module" in text or "ml" in text or "activate" in text:
+        yield from _modules(code, by, is_function if by.name == "bash" else None)
+    if not text.isascii():
+        yield from _word_processed(code)
     yield from _signals(code, header)
-    yield from _lost_exit_code(code, by)
-    yield from _left_in_background(code)
-    if dialect.prefix == SLURM.prefix:  # it knows squeue alone
+    if "|" in text:
+        yield from _lost_exit_code(code, by)
+    if "&" in text:
+        yield from _left_in_background(code)
+    if dialect.prefix == SLURM.prefix and ("squeue" in text or "sacct" in text):  # it knows squeue alone
         yield from _watches_itself(code, header)
 
 
@@ -94,6 +108,9 @@ def habits(
 def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     """The message never repeats the secret."""
     fix = "Keep it in a file of mode 0600 that the program reads, and replace the one that was shown."
+    lower = text.lower()
+    if not any(word in lower for word in _BESIDE_SECRETS):
+        return
     told: set[int] = set()
     for number, line in enumerate(text.split("\n"), start=1) if _TOKEN.search(text) else ():
         if _TOKEN.search(line):
@@ -228,7 +245,7 @@ def _log_by_name(code: tuple[Piece, ...], header: Header, dialect: Dialect) -> I
 _SOURCES = re.compile(r"(?:^|[\s;&({])(?:source|\.)\s+(?!activate\b|\S*/activate\b)\S")
 
 
-def _modules(code: tuple[Piece, ...], by: Interpreter, functions: frozenset[str]) -> Iterator[Problem]:
+def _modules(code: tuple[Piece, ...], by: Interpreter, is_function: Callable[[str], bool] | None) -> Iterator[Problem]:
     if by.login:
         return
     for piece in code:
@@ -239,7 +256,7 @@ def _modules(code: tuple[Piece, ...], by: Interpreter, functions: frozenset[str]
             match = re.match(
                 r"(?P<said>module|ml)\s+[\w/-]|(?P<tool>(?P<own>conda|mamba)|source|\.)\s+activate(?:\s|$)", words
             )
-            if match and (match["said"] or match["own"]) in functions:
+            if match and is_function and is_function(match["said"] or match["own"] or ""):
                 continue
             if match:
                 said = match["said"] or "conda activate"

@@ -65,14 +65,16 @@ except (SyntaxError, ValueError) as error:
     sys.exit(1)
 """
 _TIMEOUT = 10.0  # seconds, for a shell that only reads
-_MANY = 64  # scripts that are read by one bash
+_MANY = 256  # scripts that are read by one bash
 # What -n does, from the second line of each text on: nothing of it runs. `local -` takes it back as the function ends,
-# where `bash -n` is a start for each text. A bash before 4.4 has no `local -`, and says nothing. What one complains of
-# may change how it reads on, so that it ends there.
-_READS_MANY = """read_only() { local - 2>/dev/null || exit; eval "set -n
+# where `bash -n` is a start for each text. A bash before 4.4 has neither that nor -d, and says nothing. What one
+# complains of may change how it reads on, so that it ends there.
+_READS_MANY = """read_only() { local -; eval "set -n
 $1
 "; }
-while IFS= read -rd '' text; do read_only "$text" </dev/null 2>&1 || exit; printf '.\\0'; done"""
+mapfile -d '' texts 2>/dev/null || exit
+exec </dev/null 2>&1
+for text in "${texts[@]}"; do read_only "$text" || exit; printf '.\\0'; done"""
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
     "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
@@ -109,12 +111,12 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         raise UsageError("cronhpc check: --online or --offline, not both.")
     linter = Linter(console.environ, _partitions(args, console), _online(args, console), dialect_here(console))
     problems = [problem for file in files for problem in _file(Path(file), linter)]
-    broken = False
+    site, broken = None, False
     if names or not files:
-        of_directory, broken = _directory(console, names, linter)
-        problems += of_directory
+        of_directory, site = _directory(console, names, linter)
+        problems, broken = problems + of_directory, site is None
     if here and is_mine(paths_of(console)) and not broken:
-        withdraw_edited(site_of(console), console.now)
+        withdraw_edited(site or site_of(console), console.now)
     problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
     problems = sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in problems]
@@ -175,10 +177,9 @@ def _entry_names(console: Console) -> set[str]:
         return set()
 
 
-def _functions(environ: Mapping[str, str]) -> frozenset[str]:
-    """The shell functions that bash finds in an environment."""
-    exported = (name for name in environ if name.startswith("BASH_FUNC_"))
-    return frozenset(m[1] for name in exported if (m := re.fullmatch(r"BASH_FUNC_([\w.-]+)(?:%%|\(\))", name)))
+def _is_function(environ: Mapping[str, str], name: str) -> bool:
+    """Whether bash finds a function of that name in an environment."""
+    return f"BASH_FUNC_{name}%%" in environ or f"BASH_FUNC_{name}()" in environ
 
 
 def _has_directory(console: Console) -> bool:
@@ -260,8 +261,8 @@ class Linter(NamedTuple):
         missing = "" if self.environ is None else _missing(script.data, self.environ)
         known_well = missing or script.data in self.read_well
         unreadable = None if known_well else _unreadable(script.data, self.environ or {})
-        functions = _functions(self.environ or {})
-        facts = Facts(known, os.path.isdir, refused, functions, unreadable, missing, _added(script.entry))
+        is_function = partial(_is_function, self.environ or {})
+        facts = Facts(known, os.path.isdir, refused, is_function, unreadable, missing, _added(script.entry))
         more["dialect"] = self.dialect
         return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
 
@@ -347,8 +348,8 @@ def _about(problem: Problem, path: str) -> Problem:
     )
 
 
-def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list[Problem], bool]:
-    """What is to be said of a cron directory, and whether its settings are unusable."""
+def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list[Problem], Site | None]:
+    """What is to be said of a cron directory; and the directory, None where its settings are unusable."""
     from cronhpc.engine.read_entries import read_entries
 
     paths = paths_of(console)
@@ -359,7 +360,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
         unknown = not (console.backend or _settings(console).backend or present(console.environ))
         notes = [_UNKNOWN_SYSTEM] if unknown else []
         scripts = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, by_default).scripts()
-        return [*error.problems, *notes, *scripts], True
+        return [*error.problems, *notes, *scripts], None
     found = read_entries(site, console.now)
     known = {entry.name: entry for entry in found.entries}
     linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
@@ -377,7 +378,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     for name in names:
         if name not in known:
             raise no_such("entry", name, known)
-    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *found.problems))], False
+    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *found.problems))], site
 
 
 _UNKNOWN_SYSTEM = Problem(

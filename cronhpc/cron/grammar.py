@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from cronhpc.cron.values import CronhpcError, dataclass, field, nearest
@@ -298,12 +299,13 @@ def _number(unit: Unit, word: str) -> int:
     return unit.names.index(word.lower()) + unit.low if word.lower() in unit.names else int(word)
 
 
-def steps_beyond(text: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=1024)  # entries share schedules
+def steps_beyond(text: str) -> tuple[tuple[str, str], ...]:
     """What is wrong with steps longer than what they step through, in a schedule of five fields that can be read."""
     words = text.split()
     pairs = zip(UNITS, words, strict=True) if len(words) == len(UNITS) else ()
     elements = [(unit, element) for unit, word in pairs for element in word.split(",") if "/" in element]
-    return [found for unit, element in elements if (found := _step_beyond(unit, element))]
+    return tuple(found for unit, element in elements if (found := _step_beyond(unit, element)))
 
 
 # --- the whole schedule -------------------------------------------------------------------------------------

@@ -79,13 +79,17 @@ def cut_at(text: str) -> int:
 
 def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     """The options of the `#SBATCH` lines among `lines`, and what sbatch would refuse in them."""
+    return _options_of(tuple(each for each in lines if each[1].startswith(SLURM.prefix)))
+
+
+@lru_cache(maxsize=1024)  # scripts share such lines
+def _options_of(directives: tuple[tuple[int, str], ...]) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     problems: list[Problem] = []
     found: list[tuple[str, int]] = []
-    for number, line in lines:
-        if line.startswith(SLURM.prefix):
-            its_words, wrong = split_directive(line, SLURM.prefix, number)
-            found += its_words
-            problems += wrong
+    for number, line in directives:
+        its_words, wrong = split_directive(line, SLURM.prefix, number)
+        found += its_words
+        problems += wrong
     options: list[Option] = []
     for component, its_words in enumerate(_components(found)):
         reader = _OptionReader(its_words, component)

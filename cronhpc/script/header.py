@@ -31,8 +31,8 @@ class Header:
 
     def find(self, name: str) -> Option | None:
         """The option of that name that counts (of the first component), or None."""
-        found = [option for option in self.options if option.name == name and not option.component]
-        return found[-1] if found else None
+        given = (option for option in reversed(self.options) if option.name == name and not option.component)
+        return next(given, None)
 
     def value(self, name: str) -> str | None:
         """The value that counts for option `name`, or None where it is not given."""

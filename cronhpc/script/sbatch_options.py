@@ -354,8 +354,10 @@ def conflicts(
     """
     for names in EXCLUSIVE:
         present = [given[name] for name in names if name in given]
+        if not present:
+            continue
         every = [o.name for o in present] + [name for name in names if name in added and name not in given]
-        if present and len(every) > 1:
+        if len(every) > 1:
             last = max(present, key=lambda o: o.line)
             said = " and ".join(f"--{name}" for name in every)
             yield "E208", f"{said} exclude each other.", last, f"Keep one; --{last.name} is on this line."

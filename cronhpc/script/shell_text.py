@@ -13,7 +13,7 @@ from cronhpc.cron.values import dataclass
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
 _TOKEN = re.compile(
-    r"""(?P<end>\n) | (?P<joined>\\\n) | (?P<comment>(?<![^\s;&|(])\#[^\n]*)
+    r"""(?P<end>\n|\Z) | (?P<joined>\\\n) | (?P<comment>(?<![^\s;&|(])\#[^\n]*)
     | (?P<heredoc><<(?P<tabs>-?)[ \t]*(?:'(?P<single>[^'\n]+)'|"(?P<double>[^"\n]+)"|\\?(?P<bare>[A-Za-z_][\w.+-]*)))
     | (?P<plain><<|(?:[^\\'"\#\n<]+ | <(?!<) | <<< | (?<=[^\s;&|(])\# | \\(?!\n).?
         | (?<!\$)'[^']*' | (?<=\$)'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*")+)""",
@@ -73,33 +73,33 @@ def lex(text: str) -> tuple[Piece, ...]:
     heredocs: list[re.Match[str]] = []
     command, begins = "", 0  # its line
     at, line, unclosed = 0, 1, 0
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        if token is None:
-            return tuple(found)
+    while token := _TOKEN.match(text, at):
         kind, begin, at = token.lastgroup, at, token.end()
-        if kind == "end" and (heredocs or not command.rstrip().endswith(("|", "&&"))):  # else the command goes on
+        if kind == "plain":
+            begins = begins or (0 if token[0].isspace() else line)
+            command += token[0]
+        elif kind == "comment":
+            comments.append(Piece(line, text[text.rfind("\n", 0, begin) + 1 : at], comment=True))
+        elif kind == "heredoc":
+            if command.count("((") <= command.count("))"):  # else a shift
+                heredocs.append(token)
+            begins, command = begins or line, command + token[0]
+        elif kind == "joined" or (command.rstrip().endswith(("|", "&&")) and not heredocs and token[0]):
+            command += " "  # it goes on
+        else:
             for heredoc in heredocs:
                 closed = _closing_line(heredoc).search(text, at) if unclosed < _UNCLOSED else None
                 unclosed += closed is None  # then it was no here-document
                 line += text.count("\n", at, closed.end()) if closed else 0
                 at = closed.end() if closed else at
-            found += [*_piece(command, begins), *comments]
+            if begins:
+                found.append(Piece(begins, command.strip()))
+            found += comments
             command, begins, comments, heredocs = "", 0, [], []
-        elif kind == "comment":
-            comments.append(Piece(line, text[text.rfind("\n", 0, begin) + 1 : at], comment=True))
-        else:
-            begins = begins or (0 if kind == "joined" or token[0].isspace() else line)
-            if kind == "heredoc" and command.count("((") <= command.count("))"):  # else a shift
-                heredocs.append(token)
-            command += token[0] if kind in {"plain", "heredoc"} else " "
+            if not token[0]:  # the end of the text
+                break
         line += token[0].count("\n")
-    return (*found, *_piece(command, begins), *comments)
-
-
-def _piece(command: str, line: int) -> Iterator[Piece]:
-    if line:
-        yield Piece(line, command.strip())
+    return tuple(found)
 
 
 def _closing_line(heredoc: re.Match[str]) -> re.Pattern[str]:
