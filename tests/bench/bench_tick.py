@@ -56,11 +56,15 @@ class Bench:
     def __init__(self, lab: Path, work: Path) -> None:
         self.lab = lab
         self.work = work
+        hidden = work / "hidden"  # import-linter brings rich, which structlog then loads in 80 ms: users have none
+        hidden.mkdir()
+        (hidden / "rich.py").write_text("raise ImportError\n")
+        self.environ = {**os.environ, "PYTHONPATH": str(hidden)}
 
     def run(self, *argv: str, cwd: str = "/") -> subprocess.CompletedProcess[str]:
         """A command in the lab."""
         full = [str(LAB), "exec", "--dir", str(self.lab), "--", *argv]
-        return subprocess.run(full, cwd=cwd, text=True, capture_output=True, check=False)
+        return subprocess.run(full, cwd=cwd, env=self.environ, text=True, capture_output=True, check=False)
 
     def directory(self, name: str, entries: int, schedule: str) -> Path:
         """A cron directory with so many scripts in cron.d; its files are old enough to be believed."""
