@@ -32,6 +32,7 @@ class Memory:
     data: bytes | None = None  # the file as read, to notice another's writing: what a stat says may be a minute old
     corrupt: bool = False  # the file was there, and held nothing that can be read
     invalid: str = ""  # places in the file whose values were of no use, for a message
+    rows: dict[str, tuple[EntryState, dict[str, Any]]] = field(default_factory=dict)  # as read: most stay as they are
 
 
 def load(path: Path) -> Memory:
@@ -50,12 +51,14 @@ def load(path: Path) -> Memory:
     if isinstance(kept, dict):
         kept = {decode.SCHEDULER_WAS.get(name, name): each for name, each in kept.items()}
     meta, invalid_meta = decode.decode(kept, decode.of(SchedulerState), "meta")
+    rows = {} if rows is decode.GONE else {name: (decode.made(EntryState, row), row) for name, row in rows.items()}
     return Memory(
-        {} if rows is decode.GONE else {name: decode.made(EntryState, row) for name, row in rows.items()},
+        {name: state for name, (state, _) in rows.items()},
         SchedulerState() if meta is decode.GONE else decode.made(SchedulerState, meta),
         data,
         corrupt=data is not None and not isinstance(value.get("entries"), dict),
         invalid=decode.places(invalid_rows + invalid_meta),
+        rows=rows,
     )
 
 
@@ -63,7 +66,10 @@ def save(path: Path, memory: Memory) -> None:
     """Write, after taking over what another scheduler has written meanwhile: a watermark never goes back."""
     if read_lasting(path) != memory.data:
         memory = merged(memory, load(path))
-    rows = {name: decode.plain(state) for name, state in memory.entries.items()}
+    rows = {}
+    for name, state in memory.entries.items():
+        before, row = memory.rows.get(name, (None, {}))
+        rows[name] = row if before is state else decode.plain(state)
     write_json(path, {"entries": rows, "meta": decode.plain(memory.scheduler)}, VERSION)
 
 

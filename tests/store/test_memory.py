@@ -95,6 +95,16 @@ def test_of_a_damaged_state_of_the_scheduler_what_lacks_a_part_is_forgotten_and_
     assert load(path).scheduler == known.scheduler
 
 
+def test_of_states_that_were_read_the_changed_one_is_written_anew_and_the_others_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "entries.json"
+    save(path, Memory({name: EntryState(watermark=60, to_retry=(7,)) for name in ("changed", "same", "gone")}))
+    known = load(path)
+    known.entries = {**known.entries, "changed": EntryState(watermark=120), "new": EntryState(failures=1)}
+    del known.entries["gone"]
+    save(path, known)
+    assert load(path).entries == known.entries
+
+
 def test_a_retry_that_an_older_version_has_written_down_is_still_to_come(tmp_path: Path) -> None:
     path = tmp_path / "entries.json"
     path.write_text(json.dumps({"version": 1, "entries": {"a": {"retried": 7}, "b": {"retried": 0}}}), encoding="utf-8")
