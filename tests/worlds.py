@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -48,6 +50,25 @@ from cronhpc.core.plan import plan
 DAY = "2026-11-27"
 ID = "ab12cd"
 PRINT = "f00dfeed0000"
+
+
+class Time:
+    """It passes where somebody waits; meanwhile happens what is to happen then."""
+
+    def __init__(self, begin: int) -> None:
+        self.begin, self.now = begin, float(begin)
+        self.to_come: list[tuple[float, Callable[[], object]]] = []
+
+    def at(self, seconds: float, happens: Callable[[], object]) -> None:
+        """So many seconds after the beginning."""
+        insort(self.to_come, (self.begin + seconds, happens), key=lambda each: each[0])
+
+    def pass_until(self, until: float, *, unless: Callable[[], bool]) -> None:
+        while self.to_come and self.to_come[0][0] <= until and not unless():
+            self.now, happens = self.to_come.pop(0)
+            happens()
+        if not unless():
+            self.now = max(self.now, until)
 
 
 def at(clock: str, day: str = DAY) -> int:

@@ -28,7 +28,7 @@ from cronhpc.inside import switch_file
 from cronhpc.inside.kill_switch import standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 # --- when the job ends ------------------------------------------------------------------------------------------------
@@ -222,8 +222,17 @@ def _cron_directory(environ: Mapping[str, str]) -> str:
     return os.path.join(environ["WORK"], "cron") if environ.get("WORK") else os.path.expanduser("~/cron")
 
 
+def _signal_within(seconds: float) -> int | None:
+    """The signal that comes in that time."""
+    got = signal.sigtimedwait(_WATCHED, max(seconds, 0.0))
+    return got and got.si_signo
+
+
 class Guard:
-    """One command under watch. All waiting is in `sigtimedwait`: between looks nothing runs."""
+    """One command under watch. Time passes in `wait` alone: between looks nothing runs.
+
+    `now` is seconds since 1970, `elapsed` seconds since some moment, `wait` gives the signal that comes meanwhile.
+    """
 
     def __init__(
         self,
@@ -234,6 +243,9 @@ class Guard:
         grace: float = 300.0,
         every: float = 5.0,
         warn_before_end: float | None = None,
+        now: Callable[[], float] = time.time,  # noqa: TID251 - inside a job there is nobody to pass now
+        elapsed: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], int | None] = _signal_within,
     ) -> None:
         self.paths = list(paths)
         self.command = list(command)
@@ -241,11 +253,12 @@ class Guard:
         self.grace = grace
         self.every = max(every, 0.01)
         self.warn_before_end = warn_before_end
+        self.now, self.elapsed, self.wait = now, elapsed, wait
         self.end: int | None = None  # of the job, in seconds since 1970
-        self.ask_at: float | None = None  # monotonic; when to ask for the end again
+        self.ask_at: float | None = None  # elapsed; when to ask for the end again
         self.ask_every: float | None = None
         self.warned = False
-        self.term_at: float | None = None  # monotonic; when a TERM that was held back is passed on
+        self.term_at: float | None = None  # elapsed; when a TERM that was held back is passed on
         self.pid = 0
         self.code: int | None = None
         self._unknown: set[str] = set()
@@ -281,10 +294,10 @@ class Guard:
     # --- watching
 
     def _watch(self) -> int:
-        look_at = time.monotonic() + self.every
+        look_at = self.elapsed() + self.every
         while self.code is None:
-            self._wait(min(filter(None, (look_at, self.term_at, self.ask_at, self._warning_at()))) - time.monotonic())
-            now = time.monotonic()
+            self._wait(min(filter(None, (look_at, self.term_at, self.ask_at, self._warning_at()))) - self.elapsed())
+            now = self.elapsed()
             if self.term_at is not None and now >= self.term_at:
                 self.term_at = None
                 self._send(signal.SIGTERM)
@@ -299,18 +312,18 @@ class Guard:
 
     def _wait(self, timeout: float) -> None:
         """Until a signal or the time comes."""
-        got = signal.sigtimedwait(_WATCHED, max(timeout, 0.0))
+        got = self.wait(timeout)
         if got is None:
             return
-        if got.si_signo == signal.SIGCHLD:
+        if got == signal.SIGCHLD:
             self._reap()
-        elif got.si_signo == signal.SIGTERM and self.warn_before_end is not None and not self.warned:
+        elif got == signal.SIGTERM and self.warn_before_end is not None and not self.warned:
             self._warn("the job was told to end")
-            self.term_at = time.monotonic() + self.grace
+            self.term_at = self.elapsed() + self.grace
         else:
-            if got.si_signo == signal.SIGCONT and self.ask_every is not None:
-                self.ask_at = time.monotonic()  # preemption begins with CONT and a nearer end
-            self._send(signal.Signals(got.si_signo))
+            if got == signal.SIGCONT and self.ask_every is not None:
+                self.ask_at = self.elapsed()  # preemption begins with CONT and a nearer end
+            self._send(signal.Signals(got))
 
     def _reap(self) -> None:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -342,13 +355,13 @@ class Guard:
     # --- ending
 
     def _stop(self, found: switch_file.Found) -> int:
-        began = time.monotonic()
+        began = self.elapsed()
         _say(f"{_who(found)}: sending {self.first.name.removeprefix('SIG')}, KILL in {self.grace:g} s")
         self._send(self.first)
         how = f"ended after {self._until_gone(began + self.grace) - began:.1f} s"
         if self._alive():
             self._send(signal.SIGKILL)
-            self._until_gone(time.monotonic() + _LINGER)
+            self._until_gone(self.elapsed() + _LINGER)
             how = f"did not end within {self.grace:g} s, killed"
             if self._alive():
                 how += "; some of it is stuck in the kernel"
@@ -356,9 +369,9 @@ class Guard:
         return STOPPED_EXIT
 
     def _until_gone(self, limit: float) -> float:
-        while self._alive() and time.monotonic() < limit:
-            self._wait(min(_WHILE_ENDING, limit - time.monotonic()))
-        return time.monotonic()
+        while self._alive() and self.elapsed() < limit:
+            self._wait(min(_WHILE_ENDING, limit - self.elapsed()))
+        return self.elapsed()
 
     def _alive(self) -> bool:
         """Whether anything of the group still runs (the dead that nobody has reaped do not count)."""
@@ -375,10 +388,10 @@ class Guard:
     # --- the job's own end
 
     def _warning_at(self) -> float | None:
-        """The monotonic instant to warn at."""
+        """When to warn, as `elapsed`."""
         if self.warned or self.warn_before_end is None or self.end is None:
             return None
-        return time.monotonic() + self.end - self.warn_before_end - _now()
+        return self.elapsed() + self.end - self.warn_before_end - self.now()
 
     def _learn_the_end(self) -> None:
         self.end = end_of_job(os.environ)
@@ -386,13 +399,13 @@ class Guard:
             system = "the batch system" if any(around in os.environ for around, *_ in _ELSEWHERE) else "Slurm"
             _say(f"{system} does not say when this job ends: no warning before its limit.")
             return
-        left = self.end - _now()
+        left = self.end - self.now()
         if self.warn_before_end is not None and left <= self.warn_before_end:
             self.warn_before_end = left / 2  # at once, it would meet a command that is not ready for it
             _say(f"this job ends in {left:.0f} s already: the warning comes {left / 2:.0f} s before")
         if asks_for_others(os.environ):
             self.ask_every = ask_every(os.environ)
-            self.ask_at = time.monotonic() + self.ask_every if self.ask_every else None
+            self.ask_at = self.elapsed() + self.ask_every if self.ask_every else None
 
     def _mind_the_end(self, now: float) -> None:
         """The limit may be moved, so it is asked for once more before a warning that cannot be taken back."""
@@ -401,11 +414,11 @@ class Guard:
             self.ask_at = now + self.ask_every if self.ask_every else None
             if asks_for_others(os.environ):
                 self.end = end_asked(os.environ) or self.end
-            if time.monotonic() >= (self._warning_at() or math.inf):
+            if self.elapsed() >= (self._warning_at() or math.inf):
                 self._warn("the job's end is near")
 
     def _warn(self, why: str) -> None:
-        self.warned = True
+        self.warned, self.ask_at, self.ask_every = True, None, None
         _say(f"{why}: sending {self.first.name.removeprefix('SIG')}")
         self._send(self.first)
 
@@ -429,10 +442,6 @@ def _who(found: switch_file.Found) -> str:
         since = time.strftime(" since %a %d %b %H:%M:%S", time.localtime(found.since))
     reason = f': "{found.reason}"' if found.reason else ""
     return f"stopped by {found.by}{since} ({switch_file.clean(found.path)}{reason})"
-
-
-def _now() -> float:
-    return time.time()  # noqa: TID251 - inside a job there is nobody to pass now
 
 
 def _say(text: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
-from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,28 +19,10 @@ from cronhpc.store.files import DiskClock
 from cronhpc.tick import Report, tick
 from tests import worlds
 from tests.golden_directory import Cluster
+from tests.worlds import Time
 
 BEGIN = worlds.at("00:00:10")
 HOUR, DAY = 3600, 86400
-
-
-class Time:
-    """It passes where somebody waits; meanwhile happens what is to happen then."""
-
-    def __init__(self) -> None:
-        self.now = float(BEGIN)
-        self.to_come: list[tuple[float, Callable[[], object]]] = []
-
-    def at(self, seconds: float, happens: Callable[[], object]) -> None:
-        """So many seconds after the beginning."""
-        insort(self.to_come, (BEGIN + seconds, happens), key=lambda each: each[0])
-
-    def pass_until(self, until: float, *, unless: Callable[[], bool]) -> None:
-        while self.to_come and self.to_come[0][0] <= until and not unless():
-            self.now, happens = self.to_come.pop(0)
-            happens()
-        if not unless():
-            self.now = max(self.now, until)
 
 
 class QuickBell(Bell):
@@ -94,7 +75,7 @@ class Days:
     """A cron directory and a machine, at midnight."""
 
     root: Path
-    time: Time = field(default_factory=Time)
+    time: Time = field(default_factory=lambda: Time(BEGIN))
     told: list[tuple[float, Report | Exception]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.inside import guard
-from cronhpc.inside.guard import STOPPED_EXIT, switch_paths
+from cronhpc.inside.guard import STOPPED_EXIT
 
 pytestmark = pytest.mark.processes
 
@@ -261,74 +261,7 @@ def test_several_guards_of_one_job_all_end(place: Place) -> None:
     assert [ended(guard)[0] for guard in guards] == [STOPPED_EXIT] * 4
 
 
-# --- which switches
-
-
-@pytest.fixture
-def cron(tmp_path: Path) -> Path:
-    (tmp_path / "cron" / "kill").mkdir(parents=True)
-    (tmp_path / "cron" / "cronhpc.yaml").touch()
-    return tmp_path / "cron"
-
-
-def test_a_name_lies_in_the_cron_directory_and_a_path_where_it_says(cron: Path) -> None:
-    found = switch_paths(["training17", "/proj/x", "*"], None, {"CRONHPC_DIR": str(cron)})
-    assert found == ["/proj/x", f"{cron}/kill/training17", f"{cron}/kill/*"]
-    assert switch_paths(["a"], str(cron), {}) == [f"{cron}/kill/a"]
-    assert switch_paths(["a"], None, {"WORK": str(cron.parent)}) == [f"{cron}/kill/a"]
-
-
-def test_a_name_lies_also_where_the_settings_say(cron: Path) -> None:
-    found = switch_paths(["a", "b"], str(cron), {}, ["/team/kill"], {"a": "/proj/a-switch", "c": "/proj/c"})
-    assert found == [f"{cron}/kill/a", f"{cron}/kill/b", "/team/kill/a", "/team/kill/b", "/proj/a-switch"]
-
-
-def test_without_a_name_and_a_cron_directory_nothing_is_watched(tmp_path: Path) -> None:
-    assert switch_paths([], str(tmp_path), {"SLURM_JOB_ID": "1"}) == []
-
-
-def test_without_a_name_it_is_what_the_job_is_called(cron: Path) -> None:
-    environ = {
-        "CRONHPC_DIR": str(cron),
-        "CRONHPC_ENTRY": "nightly",
-        "SLURM_JOB_NAME": "odd/name",
-        "SLURM_JOB_ID": "12",
-        "SLURM_ARRAY_JOB_ID": "10",
-        "SLURM_ARRAY_TASK_ID": "2",
-    }
-    names = ["ALL", "nightly", "12", "10", "10_2"]
-    assert switch_paths([], None, environ) == [f"{cron}/kill/{name}" for name in names]
-
-
-@pytest.mark.parametrize(
-    ("environ", "names"),
-    [
-        pytest.param(
-            {"SGE_JOB_SPOOL_DIR": "/s", "JOB_NAME": "n", "JOB_ID": "7", "SGE_TASK_ID": "undefined"},
-            ["ALL", "n", "7"],
-            id="on Grid Engine",
-        ),
-        pytest.param({"JOB_NAME": "n", "JOB_ID": "7"}, ["ALL"], id="in no job of Grid Engine's"),
-        pytest.param(
-            {"PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBNAME": "n", "PBS_JOBID": "7[2].host", "PBS_ARRAY_INDEX": "2"},
-            ["ALL", "n", "7", "7_2"],
-            id="a task on PBS",
-        ),
-        pytest.param(
-            {"LSB_SUB_HOST": "h", "LSB_JOBNAME": "n[2]", "LSB_JOBID": "7", "LSB_JOBINDEX": "2"},
-            ["ALL", "n", "7", "7_2"],
-            id="a task on LSF",
-        ),
-    ],
-)
-def test_elsewhere_too_it_is_what_the_job_is_called(cron: Path, environ: dict[str, str], names: list[str]) -> None:
-    found = switch_paths([], None, {"CRONHPC_DIR": str(cron), **environ})
-    assert found == [f"{cron}/kill/{name}" for name in names]
-
-
-def test_a_name_without_a_cron_directory_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no cron directory to look for 'training17' in\. Give a path with a /"):
-        switch_paths(["training17"], str(tmp_path), {})
+# --- mistakes
 
 
 @pytest.mark.parametrize(
@@ -356,7 +289,7 @@ def fake_slurm(place: Place, *ends: str, partition: str = "PreemptMode=OFF") -> 
     (place.folder / "bin").mkdir()
     head = f"#!/bin/bash\n[[ $SLURM_TIME_FORMAT == %s && -z $SQUEUE_FORMAT ]] || exit 9\ncd {place.folder} || exit 9\n"
     squeue = (
-        '[[ "$*" == "-h -j 77 -o %e" ]] || exit 9\necho asked >> asked\nhead -n 1 ends\n'
+        '[[ "$*" == "-h -j 77 -o %e" ]] || exit 9\nhead -n 1 ends\n'
         "[[ $(wc -l < ends) -gt 1 ]] && sed -i 1d ends\nexit 0\n"
     )
     scontrol = f'[[ "$*" == "-o show partition cpu" ]] || exit 9\necho "PartitionName=cpu {partition}"\n'
@@ -372,54 +305,16 @@ def fake_slurm(place: Place, *ends: str, partition: str = "PreemptMode=OFF") -> 
     }
 
 
-SOON = 608  # seconds: the warning is due in 8, by when the guard has started on any machine
 WARNED = "trap 'echo warned; exit 6' USR1; touch ready; while :; do sleep 0.02; done"
 BEFORE = ["--warn-before-end", "10m", "--signal", "USR1"]
+UNKNOWN = ["", "NONE", "N/A", "Unlimited"]
 
 
-def asked(place: Place) -> int:
-    path = place.folder / "asked"
-    return len(path.read_text().split()) if path.exists() else 0
-
-
-def test_the_command_is_warned_before_the_end_that_squeue_tells(place: Place) -> None:
-    fake_slurm(place, str(int(time.time()) + SOON))  # noqa: TID251 - an end that is near
-    code, out, err = ended(place.bash(BEFORE, WARNED))
-    assert (code, out) == (6, "warned\n")
-    assert "the job's end is near: sending USR1" in err
-    assert asked(place) == 2
-
-
-def test_an_end_that_the_environment_tells_is_asked_for_only_when_it_comes(place: Place) -> None:
-    now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_slurm(place, str(now + SOON))
-    place.environ["SLURM_JOB_END_TIME"] = str(now + SOON)
-    assert ended(place.bash(BEFORE, WARNED))[0] == 6
-    assert asked(place) == 1
-
-
-def test_a_job_shorter_than_the_warning_is_warned_in_the_middle(place: Place) -> None:
-    fake_slurm(place, str(int(time.time()) + 12))  # noqa: TID251 - an end that is near
-    code, _, err = ended(place.bash(BEFORE, WARNED))
-    assert code == 6
-    assert "this job ends in" in err
-
-
-def test_an_end_that_was_moved_is_heeded(place: Place) -> None:
-    now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_slurm(place, str(now + SOON), str(now + 7200))
-    until_asked_twice = "while [ $(grep -c . asked) -lt 2 ]; do sleep 0.1; done"
-    process = place.bash(BEFORE, f"trap 'exit 6' USR1; touch ready; {until_asked_twice}; sleep 1; exit 0")
-    assert ended(process)[0] == 0
-    assert asked(place) == 2
-
-
-@pytest.mark.parametrize("answer", ["", "NONE", "N/A", "Unlimited"])
-def test_an_end_that_nobody_knows_is_said(place: Place, answer: str) -> None:
+@pytest.mark.parametrize("answer", ["1795737610", *UNKNOWN])
+def test_squeue_is_asked_for_the_end(place: Place, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(place, answer)
-    code, _, err = place.run(BEFORE, ["true"])
-    assert code == 0
-    assert "Slurm does not say when this job ends" in err
+    monkeypatch.setenv("PATH", place.environ["PATH"])
+    assert guard.end_of_job(place.environ) == (None if answer in UNKNOWN else int(answer))
 
 
 def test_without_slurm_it_is_said_and_the_command_runs(place: Place) -> None:
@@ -446,14 +341,6 @@ def test_preemptions_nearer_end_is_asked_for_when_cont_comes(place: Place) -> No
     process = place.bash(BEFORE, WARNED)
     process.send_signal(signal.SIGCONT)
     assert ended(process)[:2] == (6, "warned\n")
-
-
-def test_of_many_ranks_only_the_first_asks_again(place: Place) -> None:
-    now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_slurm(place, str(now + SOON), partition="PreemptMode=CANCEL GraceTime=30")
-    place.environ |= {"SLURM_PROCID": "3", "SLURM_JOB_END_TIME": str(now + SOON)}
-    assert ended(place.bash(BEFORE, WARNED))[0] == 6
-    assert asked(place) == 0
 
 
 ASKING = {
