@@ -311,8 +311,6 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
 
 
 class _Again:
-    """One call."""
-
     def __init__(self, site: Site, asked: Asked, now: int, job_id: str, details: Mapping[str, str]) -> None:
         self.site = site
         self.asked = asked

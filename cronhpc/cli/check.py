@@ -459,7 +459,6 @@ class _Look:
         yield Problem("N002", what, fix, key="output")
 
     def scripts(self) -> Iterator[Problem]:
-        """All that lint says of them."""
         scripts: list[tuple[Script, str]] = []
         of_folders = ((f"cron.{name}", schedule) for name, schedule in self.settings.folders)
         for folder, schedule in (*of_folders, ("cron.d", None)):

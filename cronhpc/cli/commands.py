@@ -110,7 +110,6 @@ def _command(name: str) -> Command:
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of one command."""
     command = _command(name)
     prog = f"cronhpc {name}"
     codes = "" if command.own_codes else f"exit codes: {EXIT_CODES}\n\n"

@@ -53,7 +53,6 @@ class Console:
 
     @classmethod
     def here(cls) -> Console:
-        """This process's."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, ValueError):  # a replaced stream, as under pytest
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # TextIOWrapper has it
@@ -78,7 +77,6 @@ class Console:
         return replace(later, width=width or _asked_width(), height=height)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         time.sleep(seconds)
 
     def about(self, args: argparse.Namespace) -> Console:
@@ -106,7 +104,6 @@ class Console:
         return text_of(words, self.directory) if isinstance(words, Advice) else words
 
     def say(self, text: str = "") -> None:
-        """One or more lines of answer."""
         print(self.text(text), file=self.out)
 
     def complain(self, text: str) -> None:
@@ -183,7 +180,6 @@ class Console:
         return _machine_zone() or UTC
 
     def style(self, settings_zone: str = "") -> Style:
-        """How screens are drawn here."""
         from cronhpc.views.style import Style
 
         home = self.environ.get("HOME", "")
@@ -191,7 +187,6 @@ class Console:
 
 
 def _window() -> tuple[int, int]:
-    """Columns and lines of the terminal."""
     return os.get_terminal_size(sys.stdout.fileno())
 
 

@@ -74,7 +74,6 @@ _LIST_EXAMPLE = "cronhpc list"
 
 
 def _list(_: argparse.Namespace, console: Console) -> int:
-    """Exit code 0."""
     site = own_site(console, "lists its entries")
     world = offline_world(site, console.now)
     if world.never_ran():

@@ -196,8 +196,6 @@ def _logs_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One run's file."""
-
     path: Path
     job: str
     size: int

@@ -416,7 +416,6 @@ def _page_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _page(args: argparse.Namespace, console: Console) -> int:
-    """Write it."""
     from cronhpc.page import write
 
     paths = own_paths(console, "can read history and logs")

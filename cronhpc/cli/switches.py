@@ -242,7 +242,6 @@ class _Effect:
 
     @property
     def now(self) -> int:
-        """The tick's instant."""
         return self.world.now if self.world else 0
 
     @property
@@ -257,7 +256,6 @@ class _Effect:
 
     @property
     def facts(self) -> Facts:
-        """JSON-ready."""
         from cronhpc.views.decisions import deed_facts
 
         jobs = [deed_facts(each, self.now) for each in self.deeds]
@@ -371,7 +369,6 @@ class Lifted:
 
     @property
     def done(self) -> bool:
-        """Whether anything was."""
         return bool(self.removed) or self.suspension_lifted
 
 

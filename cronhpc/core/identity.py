@@ -133,10 +133,6 @@ class Records:
         """Whether `job`, which has the claim's id, is its job."""
         return self.key(job) == claim.key
 
-    def known(self, job: Job) -> bool:
-        """Whether a record, and not its token alone, says that `job` is ours."""
-        return any(self._fits(record, job) for record in self._records.get(job.id, ()))
-
     def doubtful(self, jobs: Sequence[Job]) -> Iterator[Job]:
         """Jobs of recorded ids whose comment and submit time do not say so: requeued, or another's.
 

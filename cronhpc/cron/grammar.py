@@ -439,7 +439,6 @@ class _Reader:
         self.hash_key = hash_key
 
     def read(self, position: int, word: str) -> Field:
-        """The field written as `word` at `position`."""
         values: set[int] = set()
         star_step = None
         at = position

@@ -34,7 +34,6 @@ def zone_of(key: str) -> ZoneInfo:
 
 
 def is_zone(key: str) -> bool:
-    """Whether the database has it."""
     try:
         zone_of(key)
     except ZoneError:

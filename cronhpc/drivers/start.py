@@ -395,8 +395,6 @@ def _stopped_unmarked(site: Site, daemon: int, error: OSError) -> CronhpcError:
 
 
 class AwayError(CronhpcError):
-    """The batch system does not answer."""
-
     passing = True
 
 

@@ -33,8 +33,6 @@ _AT_ONCE = 64  # ends that are written between two looks at the disk
 
 
 class Actor(Progress):
-    """Carries out one plan."""
-
     def __init__(self, site: Site, world: World) -> None:
         super().__init__(site, world)
         self.submitter = Submitter(self)

@@ -60,7 +60,6 @@ def send(
 
 
 def about(site: Site) -> About:
-    """Whose cron directory tells."""
     return About(str(site.paths.root), site.user, site.host, site.environment)
 
 

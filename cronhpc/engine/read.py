@@ -406,7 +406,6 @@ def _switches(site: Site, now: int) -> Switches:
 
 
 def with_switches(site: Site, world: World) -> World:
-    """With the switches as they are now."""
     return replace(world, switches=_switches(site, world.now))
 
 

@@ -126,7 +126,6 @@ class Progress:
         obstacle: Obstacle | None = None,
         cause: str = "",
     ) -> None:
-        """One decision's outcome."""
         self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle, cause))
 
 
@@ -228,7 +227,6 @@ class Submitter:
 
     @cached_property
     def _trust(self) -> Trust:
-        """Who may write what."""
         return trust_of(self.site.paths, self.site.settings, self.site.uid)
 
     def _script(self, row: Submit) -> str:
@@ -670,5 +668,4 @@ def _place_of(ping: str) -> str:
 
 
 def _disk_words(error: OSError) -> str:
-    """What the disk refused, and where."""
     return f"{error.filename or 'state/claims'}: {error.strerror}"

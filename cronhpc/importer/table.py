@@ -74,8 +74,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that has been read."""
-
     source: str  # crontab | scrontab
     jobs: tuple[Job, ...]
     lines: tuple[Line, ...]
@@ -177,7 +175,6 @@ class Reader:
         """What is to be said once the last line is read; `data` is the whole table."""
 
     def note(self, line: int, what: str, fix: str = "", *, look: bool = False) -> None:
-        """One remark."""
         self.remarks.append(Remark(line, what, fix, look))
 
     def report(self, line: int, what: str, fix: str = "") -> None:
@@ -198,7 +195,6 @@ class Reader:
         return tuple(text for _, text in taken)
 
     def add(self, job: Job) -> None:
-        """An entry."""
         self.kinds[job.line] = Kind.ENTRY
         self.owners[job.line] = job.line
         self.jobs.append(job)

@@ -116,7 +116,6 @@ _WHILE_ENDING = 0.25  # seconds between looks at what is left of the group
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `guard`."""
     parser.usage = f"{parser.prog} [options] -- COMMAND…"
     parser.add_argument(
         "--kill-switch",
@@ -136,7 +135,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse `argv` and run; the exit code."""
     parser = argparse.ArgumentParser(
         prog="cronhpc guard",
         description="Run a command, and end it when a kill switch is set.",

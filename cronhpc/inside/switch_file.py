@@ -22,8 +22,6 @@ _DURATION = "".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?){unit})?" for unit in
 
 
 class Found:
-    """A switch that is there."""
-
     def __init__(self, path: str, by: str, since: int | None, reason: str, expires: int | None) -> None:
         self.path = path
         self.by = by  # the file's owner; "unknown" where a stat does not tell yet

@@ -120,7 +120,6 @@ class _Work:
         self.room = 0
 
     def done(self) -> Cleaned:
-        """All of it."""
         reasons = sum(self.folders.values(), Counter())
         return Cleaned(
             removed=sum(reasons.values()),

@@ -64,12 +64,10 @@ def text(value: object) -> Any:
 
 
 def flag(value: object) -> Any:
-    """True or false."""
     return value if isinstance(value, bool) else GONE
 
 
 def number(value: object, most: int = _MOST) -> Any:
-    """A whole number from 0."""
     return value if type(value) is int and 0 <= value <= most else GONE
 
 
@@ -99,7 +97,6 @@ def links(value: object) -> Any:
 
 
 def way(value: object) -> Any:
-    """Who calls the ticks."""
     return value if isinstance(value, str) and value in _WAYS else GONE
 
 

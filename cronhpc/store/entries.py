@@ -30,8 +30,6 @@ Fingerprint = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A script in a folder."""
-
     name: str  # the entry's
     source: str  # relative to the cron directory
     path: str
@@ -48,8 +46,6 @@ def fingerprint(found: os.stat_result) -> Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What lies in a folder."""
-
     scripts: tuple[Found, ...] = ()
     skipped: tuple[Problem, ...] = ()  # what was meant to be one and is passed over, and why
     others: tuple[str, ...] = ()  # names of what is plainly none: logs, hidden files, backups, folders

@@ -58,7 +58,6 @@ def process_born(pid: int) -> str:
 
 
 def myself(host: str, job_id: str, restarts: str) -> Holder:
-    """This process as a holder."""
     pid = os.getpid()
     born = process_born(pid).partition(" ")[2]
     return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)

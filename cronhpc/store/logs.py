@@ -155,7 +155,6 @@ def space(folder: int | Path) -> Space:
 
 
 def full(space: Space) -> bool:
-    """Whether it takes nothing more."""
     return space.bytes_free < _LEAST_ROOM or (space.inodes_free < _LEAST_FILES and space.inodes > 0)
 
 

@@ -103,7 +103,6 @@ class Cache(dict[str, "Any"]):
     changed = False  # since it was read: then the tick writes it
 
     def keep(self, name: str, value: Any) -> None:
-        """For the next look."""
         self.changed = self.changed or self.get(name) != value
         self[name] = value
 

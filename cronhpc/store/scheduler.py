@@ -179,7 +179,6 @@ class Marks:
 
     @property
     def next_stop(self) -> str:
-        """What the next stop is called."""
         return f"stop.{self.newest + 1 if self.stops else self.newest}"
 
 

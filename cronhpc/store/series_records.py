@@ -45,7 +45,6 @@ class Record:
 
 
 def folder(state: Path) -> Path:
-    """Where they are."""
     return state / "trains"
 
 

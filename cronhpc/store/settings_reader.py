@@ -195,7 +195,6 @@ class Reader:
         self.bad(key, join(where, name), f"unknown key {name!r}{place}.", fix, "E602")
 
     def bad(self, node: Node, key: str, what: str, fix: str, code: str = "E603") -> None:
-        """Note what is wrong at `node`."""
         self.note(line_of(node), key, what, fix, code)
 
     def note(self, line: int, key: str, what: str, fix: str, code: str = "E603") -> None:
@@ -264,12 +263,10 @@ def said(node: Node) -> str:
 
 
 def last(key: str) -> str:
-    """The last part of a dotted key."""
     return key.rpartition(".")[2]
 
 
 def join(where: str, name: str) -> str:
-    """A dotted key."""
     return f"{where}.{name}" if where else name
 
 

@@ -65,8 +65,6 @@ def of_directory(paths: Paths, settings: Settings, now: int, clock: DiskClock = 
 
 
 class _Scan:
-    """One look at all places."""
-
     def __init__(self, now: int, root: Path | None, clock: DiskClock) -> None:
         self.now, self.root, self.clock = now, root, clock
         self.switches: list[Switch] = []
@@ -74,7 +72,6 @@ class _Scan:
         self.problems: list[Problem] = []
 
     def folder(self, kind: str, folder: Path) -> None:
-        """All that lies in it."""
         try:
             fd, names = patiently(lambda: _listed(folder, self.root))
         except FileNotFoundError as error:

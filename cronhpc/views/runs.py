@@ -212,7 +212,6 @@ def result_sentence(run: HistoryRun | EndedLink) -> str:
 
 
 def result_colour(result: str) -> str:
-    """The colour of a result's words."""
     if result in LIVE:
         return "blue" if result == "running" else "yellow"
     return _RESULTS.get(result, ("", ""))[0]

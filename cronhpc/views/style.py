@@ -49,7 +49,6 @@ class Style:
         return [line.replace(_WITHIN, " ") for line in lines]
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
-        """See `times.clock`."""
         return times.clock(at, self.now, self.zone, seconds=seconds)
 
     def at(self, instant: int | str | None) -> str:
@@ -58,15 +57,12 @@ class Style:
         return "-" if at is None else self.clock(at)
 
     def said(self, at: int) -> str:
-        """See `times.said`."""
         return times.said(at, self.now, self.zone)
 
     def whole(self, at: int) -> str:
-        """See `times.whole`."""
         return times.whole(at, self.now, self.zone)
 
     def distance(self, at: int) -> str:
-        """See `times.distance`."""
         return times.distance(at, self.now)
 
     def path(self, path: str) -> str:

@@ -13,7 +13,6 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def local(at: int, zone: tzinfo) -> datetime:
-    """`at` on the clock of `zone`."""
     return datetime.fromtimestamp(at, zone)
 
 

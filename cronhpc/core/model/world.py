@@ -241,7 +241,6 @@ class World:
         return [each for each in self.entries if each.script and not each.problem and each.name not in ran]
 
     def claimed(self) -> dict[Key, Claim]:
-        """Claims by their key."""
         return self.once(_claims_by_key)
 
     @property
@@ -502,8 +501,6 @@ class Plan:
 
 
 class Done(StrEnum):
-    """What became of a decision."""
-
     OK = "done"
     REFUSED = "refused"  # by act: a switch set since, a claim lost, a limit met
     FAILED = "failed"  # for good
@@ -519,8 +516,6 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A decision and what came of it."""
-
     decision: Decision
     done: Done
     detail: str = ""
