@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from cronhpc.core import slots, stop
-from cronhpc.core.identity import absences, records, unknown
+from cronhpc.core.identity import TWO_LOOKS, absences, records, unknown
 from cronhpc.core.model import (
     ENDS,
     FAILURES,
@@ -352,7 +352,8 @@ def _once_more(world: World, claim: Claim, entry: Entry | None) -> Iterator[Deci
     """No job was ever seen for it: it is ours to submit, while that still makes sense."""
     over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
     if over is not None:
-        yield Finish(claim.key, claim.name, over)
+        if over.result is not Result.MISSED or not _may_be_listed_yet(world, claim, entry):
+            yield Finish(claim.key, claim.name, over)
     elif entry is not None and (entry.problem is not None or entry.fresh):
         yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
     elif entry is not None:
@@ -403,12 +404,27 @@ def _too_late(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
         return JobEnd(Result.STOPPED, detail=switch.said)
     if suspended := _suspended(world, claim, entry):
         return JobEnd(Result.SUSPENDED, detail=suspended)
-    since = max(claim.key.slot, claim.at) if claim.key.by_hand else claim.key.slot  # a rerun's slot is an old one
-    deadline = deadline_of(entry, since)
+    deadline = _deadline(claim, entry)
     if deadline is not None and world.now > deadline:
         why = slots.cause(world.states.get(entry.name))
         return JobEnd(Result.MISSED, detail=f"it could not be submitted before its deadline{why}")
     return None
+
+
+def _may_be_listed_yet(world: World, claim: Claim, entry: Entry | None) -> bool:
+    """Whether what was submitted just before its deadline, and the reply was lost, may not be in a cached list so far.
+
+    Where the next slot has come, that one has its turn.
+    """
+    deadline = _deadline(claim, entry) if entry is not None else None
+    if entry is None or deadline is None or world.now >= deadline + TWO_LOOKS:
+        return False
+    return not entry.schedule or slots.schedule_of(entry).next_epoch(claim.key.slot) > world.now
+
+
+def _deadline(claim: Claim, entry: Entry) -> int | None:
+    since = max(claim.key.slot, claim.at) if claim.key.by_hand else claim.key.slot  # a rerun's slot is an old one
+    return deadline_of(entry, since)
 
 
 def deadline_of(entry: Entry, slot: int) -> int | None:

@@ -120,6 +120,22 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "claimed, no job, past its deadline: missed": (unfinished(CLAIMED, now="15:05"), ["finish missed", "submit #1"]),
+    "claimed, no job, its deadline has just passed: a list of a minute ago may lack it": (
+        unfinished(CLAIMED, now="14:31", entries=(entry(deadline=1800),)),
+        [],
+    ),
+    "… it is listed: adopted and released": (
+        unfinished(CLAIMED, held(7, K), now="14:31:50", entries=(entry(deadline=1800),)),
+        ["adopt 7", "release 7"],
+    ),
+    "… it is not there two minutes after its deadline: missed": (
+        unfinished(CLAIMED, now="14:32", entries=(entry(deadline=1800),)),
+        ["finish missed"],
+    ),
+    "… the next slot has come: that one's turn": (
+        unfinished(CLAIMED, now="14:31", entries=(entry(schedule="*/30 * * * *", deadline=1800),)),
+        ["finish missed", "submit #1"],
+    ),
     "claimed, no job, the entry is gone: missed": (unfinished(CLAIMED, entries=()), ["finish missed"]),
     "claimed, no job, a kill switch stands: stopped": (
         unfinished(CLAIMED, switches=(switch("e"),)),
