@@ -164,7 +164,7 @@ def without_tick(world: World, ends: Mapping[str, JobEnd]) -> dict[str, JobEnd]:
         never_began = end.result is Result.CANCELLED and not (end.started and end.node)
         if anothers or never_began or not _no_tick_since(world, end.started, end.ended):
             continue
-        if end.result not in FAILURES | {Result.CANCELLED}:
+        if end.result not in FAILURES | {Result.CANCELLED, Result.UNKNOWN}:
             break
         found[job_id] = end
     return dict(reversed(found.items()))
@@ -319,7 +319,11 @@ def stuck_problems(world: World, dialect: Dialect) -> Iterator[Problem]:
 
 _SHUNNED = 6 * 3600  # seconds: a node may have been fixed since; as in the link's text
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start
-_LACKS = {"files": "it does not have the cron directory", "python": "it does not have cronhpc's Python"}
+_LACKS = {
+    "files": "it does not have the cron directory",
+    "python": "it does not have cronhpc's Python",
+    "lost": "it was lost while one of them was there",
+}
 
 
 def bad_nodes_of(text: str) -> tuple[BadNode, ...]:
@@ -337,7 +341,7 @@ def failed_launches(world: World) -> tuple[BadNode, ...]:
     """Nodes of the chain's jobs that ended before they did anything, as the queue remembers."""
     jobs = [job for job in world.listed if not job.live and job.nodes]
     return tuple(
-        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, "launch")
+        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, "lost" if job.state == "NODE_FAIL" else "launch")
         for job in jobs
         if records(world).link(job) and never_ran(world, job.id, ENDS[job.state], job.signal)
     )

@@ -355,6 +355,8 @@ def with_ends_of_links(batch: Batch, world: World) -> World:
         ends = batch.job_ends(ids, since - 600) if ids else {}
     except BatchError:
         return world
+    left = {world.kept.successor, world.chain.successor_noted}  # the newest tick, and the newest link
+    ends = {each: model.JobEnd(model.Result.UNKNOWN) for each in ids if each in left} | dict(ends)
     return replace(world, chain=replace(world.chain, ended_badly=core_chain.without_tick(world, ends)))
 
 

@@ -11,6 +11,7 @@ from cronhpc.core.model import (
     Disabled,
     Done,
     Fault,
+    Job,
     LeaveChain,
     MoveLink,
     Reason,
@@ -27,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Advice, Job, JobEnd, Outcome, Plan, World
+    from cronhpc.core.model import Advice, JobEnd, Outcome, Plan, World
     from cronhpc.views.style import Style
 
 
@@ -137,13 +138,20 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
         return State.ELSEWHERE if chain.disabled == Disabled.ELSEWHERE else State.DISABLED
     if overdue:
         return State.SILENT
-    return _going(chain) if answers else State.UNKNOWN
+    return _going(chain, now) if answers else State.UNKNOWN
 
 
-def _going(chain: Chain) -> State:
+def _going(chain: Chain, now: int) -> State:
     if chain.ended_badly:
         return State.FAILING
-    return State.LATE if chain.by_links and chain.spare and not (chain.next or chain.running) else State.FINE
+    late = not chain.running and (_kept_back(chain.next, now) if chain.next else chain.spare is not None)
+    return State.LATE if chain.by_links and late else State.FINE
+
+
+def _kept_back(link: Link, now: int) -> bool:
+    """Whether its time has come, it waits for more than its turn, and no tick puts another in its place: no nodes."""
+    replaced = Job("", "PENDING", reason=link.reason).held or link.reason in NEVER_STARTS
+    return (link.at is None or link.at < now) and not replaced and link.reason not in _PLAIN | _SOON
 
 
 _KILL = 9  # the signal of those who are out of memory
@@ -153,6 +161,8 @@ def fix_of(chain: Chain, state: str, start: Advice) -> str:
     """What to do about a chain in that state; `start`: what sets it going."""
     if state in {State.FINE, State.UNKNOWN}:
         return ""
+    if state == State.LATE and chain.next:
+        return ""  # nobody here can make nodes come back
     if state in DOWN - {State.SILENT} or not chain.ended_badly:
         return start
     newest = chain.ended_badly[-1]
@@ -202,9 +212,9 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
             return state, ": ", f"{style.text(text.one_line(why))}; {ticked}"
         case State.BROKEN | State.LATE | State.FAILING:
             gone = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
-            why = "no successor waits, only the spare" if state == State.LATE else ", ".join(ended)
-            known = gone if state == State.BROKEN else why
-            return state, ": ", "; ".join([known, *jobs, ticked])
+            none = "" if chain.next else "no successor waits, only the spare"
+            known = gone if state == State.BROKEN else none if state == State.LATE else ", ".join(ended)
+            return state, ": ", "; ".join([*filter(None, [known]), *jobs, ticked])
         case State.MOVED:
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
             return state, ": ", f"{moved}; {ticked}"

@@ -131,13 +131,10 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         detail = ": " + text.one_line(entry.detail) if entry.detail else ""
         yield f"It waits ({entry.reason})" + detail + "."
     chain = known.chain
-    if chain.state != State.FINE and chain.fix and not entry.series:
-        what = (
-            "what is due waits" + (" for its spare" if chain.state == State.LATE else "")
-            if chain.state in LIMPS
-            else "nothing starts by itself"
-        )
-        yield f"The scheduler is {chain.state}, so {what}. Fix it: " + chain.fix
+    if chain.state != State.FINE and (chain.fix or chain.state in LIMPS) and not entry.series:
+        spare = " for its spare" if chain.state == State.LATE and not chain.next else ""
+        what = f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
+        yield joined(" Fix it: ", filter(None, (f"The scheduler is {chain.state}, so {what}.", chain.fix)))
 
 
 def _could_not(row: Trouble, style: Style) -> str:

@@ -107,6 +107,20 @@ def test_links_that_ended_before_a_tick_came_of_them(
     assert list(core_chain.without_tick(w, ends)) == badly
 
 
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [("9", {"9": Result.UNKNOWN}), ("8", {})],
+    ids=["the newest tick had left it", "it had been cancelled as one too many"],
+)
+def test_a_link_that_nobody_remembers_has_ended_without_a_tick(left: str, found: Mapping[str, Result]) -> None:
+    """Without accounting `failing` became "fine" once Slurm had forgotten the job, until the tick was overdue."""
+    batch: Any = SimpleNamespace(job_ends=lambda *_: {})
+    w = linked(NEXT_JOB, self_id="", last_tick=at("14:13"))
+    w = replace(w, links={"9": replace(SLOT, at=at("13:59")), "11": NEXT}, kept=replace(w.kept, successor=left))
+    ends = read.with_ends_of_links(batch, w).chain.ended_badly
+    assert {job_id: end.result for job_id, end in ends.items()} == found
+
+
 def test_of_the_list_the_ends_since_the_newest_tick_are_asked_about() -> None:
     def asked(shown: Job, tick: str) -> list[str]:
         return core_chain.begun_and_gone(linked(shown, NEXT_JOB, self_id="", last_tick=at(tick)))

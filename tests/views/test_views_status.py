@@ -106,6 +106,7 @@ NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), ke
 KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:02"), ended=at("14:03"), node="cpu1")
 OOM = replace(KILLED, result=Result.OUT_OF_MEMORY, exit_code=None, ended=at("14:05"))
 HANGS = f"{Fault.STUCK}, held until: qdel -f 4711"
+DRAINED = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 CHAINS = {
     "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
     "a link runs": (
@@ -134,6 +135,18 @@ CHAINS = {
             "fine: last tick 14:00:04, next stuck (job 4711, waits: stuck in its start, held until: qdel -f 4711), "
             "spare 15:30 (job 4712)"
         ),
+    ),
+    "all nodes are drained, and its time has come": (
+        replace(QUIET, queue=Queue((replace(LINK, start=None, reason=DRAINED), SPARE))),
+        (f"late: next stuck (job 4711, waits: {DRAINED}); spare 15:30 (job 4712); last tick 14:00:04 (7 min ago)"),
+    ),
+    "it is its turn soon": (
+        replace(QUIET, queue=Queue((replace(LINK, start=None, reason="Priority"), SPARE))),
+        "fine: last tick 14:00:04, next soon (job 4711, waits: Priority), spare 15:30 (job 4712)",
+    ),
+    "all nodes are drained, and its time is to come": (
+        replace(QUIET, queue=Queue((replace(LINK, reason=DRAINED), SPARE))),
+        "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "another has taken its place": (
         replace(QUIET, queue=Queue((replace(LINK, id="4701", reason=HANGS), LINK, SPARE))),
@@ -313,6 +326,8 @@ def test_stopped_on_purpose_is_said() -> None:
 
 
 FINE = {
+    "it is its turn soon",
+    "all nodes are drained, and its time is to come",
     "all is well",
     "another tick is at work, which sees to the links",
     "a link runs",
@@ -881,6 +896,11 @@ def explained(world: World, name: str) -> str:
     known = facts_of(world)
     one = next(each for each in known.entries if each.name == name)
     return explain.render(one, known, explain.schedule_of(one), style())
+
+
+def test_while_the_next_link_waits_for_nodes_it_is_said_that_runs_wait_and_not_what_mends_it() -> None:
+    world = replace(QUIET, queue=Queue((replace(LINK, start=None, reason=DRAINED), SPARE)))
+    assert "The scheduler is late, so what is due waits.\n" in explained(world, "hub-sync")
 
 
 LOG = "Its log: log/backup/20261127T0300Z-4655.out (cronhpc logs backup)"

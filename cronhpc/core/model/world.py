@@ -32,7 +32,7 @@ class BadNode:
 
     node: str
     until: int  # epoch seconds
-    why: str  # "files": it lacks the cron directory; "python"; "launch": Slurm could not start them
+    why: str  # "files": it lacks the cron directory; "python"; "launch": they could not start; "lost": with one
 
 
 @dataclass(frozen=True, slots=True)
