@@ -337,6 +337,7 @@ def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: 
         pytest.param("kill $$; touch $dir/scheduler/stop", ["daemon"], 0, id="stopped meanwhile: none"),
         pytest.param("(exit 143)", ["daemon"], 143, id="it alone was ended: none"),
         pytest.param("sleep() { kill $$; }; (exit 75)", ["daemon", "tick"], 0, id="told while it waits: no third"),
+        pytest.param("kill $$; (exit 143)", ["daemon", "tick"], 143, id="the other is ended as well: no spare for that"),
     ],
 )
 def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
@@ -347,7 +348,8 @@ def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
     link.write_text(link.read_text().replace("work=(tick) ended=''", "work=(daemon --for 60) ended=''"))
     told = stand.root / "work"
     told.write_text("")
-    code, count = ticked(stand, f'echo "$work" >>{told}; {tick.replace("$count", "$((count + 1))")}')
+    waits = [row(JOB, NOON, "COMPLETING", "None"), row(71, NOON + HOUR)]
+    code, count = ticked(stand, f'echo "$work" >>{told}; {tick.replace("$count", "$((count + 1))")}', waits)
     assert (told.read_text().split(), count, code) == (calls, len(calls), exits)
 
 
@@ -355,16 +357,18 @@ def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
     ("waits", "calls"),
     [
         pytest.param([row(71, NOON + HOUR)], 2, id="it alone: one more tick"),
+        pytest.param(None, 1, id="no answer, as where the question is ended as well: it brings none back"),
         pytest.param([], 1, id="all were cancelled: it brings none back"),
         pytest.param([row(72, NOON + HOUR, kind="spare")], 1, id="its successor, too: the spare takes over"),
     ],
 )
 @pytest.mark.parametrize("tick", ["kill $$; (exit 143)", "sleep() { kill $$; }; (exit 75)"])
 def test_a_link_that_is_ended_with_its_successor_does_not_go_on(
-    tick: str, waits: list[str], calls: int, stand: Stand
+    tick: str, waits: list[str] | None, calls: int, stand: Stand
 ) -> None:
-    """An administrator's `scancel -u` was undone where a link ran."""
-    assert ticked(stand, tick, [row(JOB, NOON, "COMPLETING", "None"), *waits])[1] == calls
+    """An administrator's `scancel -u` was undone where a link ran; so was a `qdel` that is told again each second."""
+    then = None if waits is None else [row(JOB, NOON, "COMPLETING", "None"), *waits]
+    assert ticked(stand, tick, then)[1] == calls
 
 
 @pytest.mark.parametrize("code", [75, 137])
