@@ -337,7 +337,7 @@ def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: 
         pytest.param("kill $$; touch $dir/scheduler/stop", ["daemon"], 0, id="stopped meanwhile: none"),
         pytest.param("(exit 143)", ["daemon"], 143, id="it alone was ended: none"),
         pytest.param("sleep() { kill $$; }; (exit 75)", ["daemon", "tick"], 0, id="told while it waits: no third"),
-        pytest.param("kill $$; (exit 143)", ["daemon", "tick"], 143, id="the other is ended as well: no spare for that"),
+        pytest.param("kill $$; (exit 143)", ["daemon", "tick"], 143, id="the other is ended, too: no spare"),
     ],
 )
 def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
