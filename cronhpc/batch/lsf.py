@@ -30,7 +30,7 @@ from cronhpc.batch.commands import (
 from cronhpc.batch.port import BatchError, Denied, JobFiles, Limited, Refused, Unreachable
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import grouped, replace
 from cronhpc.script.dialect import LSF
 from cronhpc.script.dialect import LSF as DIALECT
 
@@ -541,10 +541,7 @@ class Lsf(ByCommands):
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs; the instant that each is to begin at stays beside it. Raises BatchError."""
         begins = {job.id: job.start for job in self._jobs() if job.waits}
-        alike: dict[int | None, list[str]] = {}
-        for each in job_ids:
-            alike.setdefault(begins.get(each.partition("_")[0]), []).append(each)
-        for begin, ids in alike.items():
+        for begin, ids in grouped(job_ids, lambda each: begins.get(each.partition("_")[0])).items():
             self._change_all(["bmod", "-Jd", description(comment, begin)], ids)
 
     def job_ends(
@@ -556,9 +553,7 @@ class Lsf(ByCommands):
         `queue` shows has to do.
         """
         del tokens  # `since` tells a reused id
-        listed: dict[str, list[Job]] = {}
-        for job in self._jobs():
-            listed.setdefault(job.id, []).append(job)
+        listed = grouped(self._jobs(), lambda job: job.id)
         asked = [each for each in dict.fromkeys(job_ids) if not any(job.live for job in listed.get(each, ()))]
         ends: dict[str, list[tuple[str, JobEnd | None]]] = {}
         try:

@@ -24,7 +24,7 @@ from cronhpc.cli.console import (
 )
 from cronhpc.cli.runs import AHEAD, Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, grouped
 from cronhpc.script.spelling import own_output
 from cronhpc.store import memory, series_records
 from cronhpc.store.decode import iso
@@ -254,10 +254,7 @@ def _chosen(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
 
 
 def _by_run(logs: list[Log]) -> dict[str, list[Log]]:
-    by_run: dict[str, list[Log]] = {}
-    for log in logs:  # where no name says of which job a log is, it is a run's of its own
-        by_run.setdefault(log.job or str(log.path), []).append(log)
-    return by_run
+    return grouped(logs, lambda log: log.job or str(log.path))  # where no name says of which job: a run's of its own
 
 
 def _of_first_failed(run: HistoryRun | None, logs: list[Log]) -> Log:

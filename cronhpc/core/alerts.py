@@ -5,7 +5,7 @@ from __future__ import annotations
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
-from cronhpc.cron.values import count, dataclass, replace
+from cronhpc.cron.values import count, dataclass, grouped, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -255,10 +255,7 @@ def _over(subject: str, entry: str, others: Mapping[str, str], entries: Collecti
 def gathered(alerts: Sequence[Alert]) -> list[Alert]:
     """A night on which everything fails is told in a few messages: many of one kind and phase become one."""
     found: list[Alert] = []
-    kinds: dict[tuple[str, str], list[Alert]] = {}
-    for each in alerts:
-        kinds.setdefault((each.phase, each.kind), []).append(each)
-    for (phase, kind), some in kinds.items():
+    for (phase, kind), some in grouped(alerts, lambda each: (each.phase, each.kind)).items():
         if len(some) <= _APART:
             found += some
             continue

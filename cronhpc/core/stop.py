@@ -31,7 +31,7 @@ from cronhpc.core.model import (
     task_list,
     task_ranges,
 )
-from cronhpc.cron.values import dataclass, field, nearest, replace
+from cronhpc.cron.values import dataclass, field, grouped, nearest, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,18 +220,14 @@ def _stop(world: World, index: Index, switch: Switch, jobs: list[Job]) -> Iterat
     """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
     row = _row(world, switch)
     grace = _grace(row)
-    reached: dict[str, set[str]] = {}
-    for job in jobs:
-        reached.setdefault(job.id, set()).add(job.shown)
+    reached = {of: {job.shown for job in rows} for of, rows in grouped(jobs, lambda job: job.id).items()}
     whole = {of for of, shown in reached.items() if shown >= {j.shown for j in index.by_id[of] if j.id == of}}
 
     def target(job: Job) -> str:
         """An array by its id only where all of it is reached: its tasks may differ in name or partition."""
         return job.id if job.id in whole else job.shown
 
-    sorted_out: dict[str, list[Job]] = {}
-    for job in jobs:
-        sorted_out.setdefault(_stage(world, job, target(job), grace), []).append(job)
+    sorted_out = grouped(jobs, lambda job: _stage(world, job, target(job), grace))
 
     def ids(stage: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(target(j) for j in sorted_out.get(stage, ())))
@@ -280,10 +276,7 @@ def _unhold(world: World, index: Index, ending: set[str]) -> Iterator[Unhold]:
     tagged = [j for of, jobs in index.by_id.items() for j in jobs if j.comment.partition(" ")[0] == tag and j.id == of]
     if not tagged:
         return
-    paused: dict[str, list[Job]] = {}
-    for _, jobs in _assigned(world, index, "pause"):
-        for job in jobs:
-            paused.setdefault(job.id, []).append(job)
+    paused = grouped((job for _, jobs in _assigned(world, index, "pause") for job in jobs), lambda job: job.id)
     gone = [_without(job, paused.get(job.id, [])) for job in tagged if job.shown not in ending]
     loose = tuple(job for job in gone if job is not None)
     if loose:
@@ -365,10 +358,7 @@ def deeds(order: Order, outcomes: Sequence[Outcome], queue: Queue) -> list[JobDe
     for each in (each for outcome in outcomes for each in _done_by(order, outcome)):
         if each.job.shown not in done or done[each.job.shown].trouble:
             done[each.job.shown] = each
-    live: dict[str, list[Job]] = {}
-    for job in queue.jobs:
-        if job.live:
-            live.setdefault(job.id, []).append(job)
+    live = grouped((job for job in queue.jobs if job.live), lambda job: job.id)
     spared = _spared(outcomes)
     others = (
         (job, _otherwise(order, job, live.get(job.id, []), spared)) for job in order.before if job.shown not in done

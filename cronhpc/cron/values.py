@@ -15,7 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from dataclasses import dataclass, field, is_dataclass, replace
-    from typing import Any, Literal
+    from typing import Any, Literal, TypeVar
+
+    Item = TypeVar("Item")
+    By = TypeVar("By")
 
 __all__ = ["dataclass", "field", "is_dataclass", "replace"]  # to a type checker they are imported here
 
@@ -213,6 +216,14 @@ class _Ordered(_Frozen):
 
 if not TYPE_CHECKING:
     dataclass, field, is_dataclass, replace = _dataclass, _Field, _is_dataclass, _replace
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], By]) -> dict[By, list[Item]]:
+    """`items` by what `key` makes of each, in the order in which they come."""
+    found: dict[By, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 # --- text ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from cronhpc.core.attempts import with_log
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
 from cronhpc.core.model import Done, Outcome, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import grouped, replace
 from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import scheduler, trust
 
@@ -331,7 +331,4 @@ def _avoiding(nodes: str | None, else_: str | None, call: Callable[[str | None],
 
 def _alike(jobs: Sequence[Job], comment: Callable[[Job], str]) -> dict[str, list[str]]:
     """The comment that each job is to get, and the jobs that share it: one call for those."""
-    found: dict[str, list[str]] = {}
-    for job in jobs:
-        found.setdefault(comment(job), []).append(job.shown)
-    return found
+    return {said: [job.shown for job in alike] for said, alike in grouped(jobs, comment).items()}

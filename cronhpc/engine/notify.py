@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import Instant, Problem, StateError, joined
 from cronhpc.core.model import command as model_command
-from cronhpc.cron.values import dataclass, replace, were
+from cronhpc.cron.values import dataclass, grouped, replace, were
 from cronhpc.engine.delivery import TIMEOUTS, About, SecretError, address, at_once, fetch, ways
 from cronhpc.store import decode
 from cronhpc.store.files import read_json, write_json
@@ -145,9 +145,7 @@ def _unsent_of(row: object) -> Unsent | None:
 
 def unsent(path: Path, now: int) -> list[Problem]:
     """For `status`: what waits to be sent again, by each way, and why."""
-    by_way: dict[str, list[Unsent]] = {}
-    for row in waiting(path, now):
-        by_way.setdefault(row.way, []).append(row)
+    by_way = grouped(waiting(path, now), lambda row: row.way)
     return [_unsent(len(rows), rows[-1].why or way) for way, rows in by_way.items()]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cronhpc.core.model import Entry, Problem
 from cronhpc.core.slots import schedule_of
-from cronhpc.cron.values import dataclass, replace
+from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import DiskClock, passes
@@ -57,9 +57,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.names = Names(site.paths.entries)
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
-        self.before: dict[str, list[str]] = {}  # by folder, what was known of it
-        for source in self.known:
-            self.before.setdefault(source.rpartition("/")[0], []).append(source)
+        self.before = grouped(self.known, lambda source: source.rpartition("/")[0])  # by folder, what was known of it
         self.kept: dict[str, list[Any]] = {}
         self.clock = site.disk_clock or DiskClock()
         self.base: Policies | None = None

@@ -31,7 +31,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
-from cronhpc.cron.values import dataclass, replace
+from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.engine.read import with_switches
 from cronhpc.script.advice import word
 from cronhpc.store import history, scheduler
@@ -571,13 +571,11 @@ class Submitter:
 
     def _give_own_comments(self, sending: Sequence[Held]) -> None:
         """A script's own comment stands alone from now on, as the site's programs read it: the job's id is recorded."""
-        known = self.world.known()
-        alike: dict[str, list[str]] = {}
-        for each in sending:
-            if each.key.entry in known and known[each.key.entry].comment:
-                alike.setdefault(known[each.key.entry].comment, []).append(each.job_id)
-        for comment, ids in alike.items():
+        comments = {name: entry.comment for name, entry in self.world.known().items() if entry.comment}
+        commented = (each for each in sending if each.key.entry in comments)
+        for comment, alike in grouped(commented, lambda each: comments[each.key.entry]).items():
             with suppress(BatchError):  # it stands behind the token then
+                ids = [each.job_id for each in alike]
                 self.site.batch.comment(ids, cut_comment(" ".join(comment.split("\n"))))
 
     def _released(self, ids: Sequence[str]) -> tuple[frozenset[str], str]:

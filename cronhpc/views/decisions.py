@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cronhpc.core import model, stop
 from cronhpc.core.model import Decision, Done, Job, Outcome, Reason, command, joined
 from cronhpc.core.stop import Deed, JobDeed
+from cronhpc.cron.values import grouped
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times
 
@@ -262,10 +263,8 @@ def deed_facts(deed: JobDeed, now: int) -> Facts:
 
 def deed_lines(deeds: Iterable[JobDeed], now: int) -> list[str]:
     """`cancelled job 103 (train), ran 4 min on cpu1; 2 waiting tasks`: a line a job."""
-    jobs: dict[tuple[str, str, str], list[JobDeed]] = {}
-    for each in deeds:
-        jobs.setdefault((each.job.id, each.done, each.trouble), []).append(each)
-    lines = [_deed_line(each, now) for each in jobs.values()]
+    alike = grouped(deeds, lambda each: (each.job.id, each.done, each.trouble))
+    lines = [_deed_line(rows, now) for rows in alike.values()]
     more = [f"and {text.count(len(lines) - _MOST_LINES, 'more job')}"] if len(lines) > _MOST_LINES else []
     return [*lines[:_MOST_LINES], *more]
 

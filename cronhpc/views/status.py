@@ -25,7 +25,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.slots import boundary, edited_ahead, schedule_key
-from cronhpc.cron.values import by_field, dataclass, replace
+from cronhpc.cron.values import by_field, dataclass, grouped, replace
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
+    from cronhpc.core.model import Entry, Outcome, Plan, Problem, Series, Switch, World
     from cronhpc.script.dialect import Dialect
 
 
@@ -232,9 +232,7 @@ class _Index:
         self.world, self.plan, self.states = world, plan, states
         self.jobs = jobs_by_id(world)
         self.absent = absences(world) if ticked else absences_at_a_look(world)
-        self.claims: dict[str, list[Claim]] = {}
-        for claim in world.claims:
-            self.claims.setdefault(claim.key.entry, []).append(claim)
+        self.claims = grouped(world.claims, lambda claim: claim.key.entry)
         self.decided: dict[str, list[Submit | Skip | Wait]] = {}
         self.ended: dict[str, list[Finish]] = {}
         for decision in plan.decisions:

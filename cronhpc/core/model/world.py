@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches
 from cronhpc.core.model.runs import Claim, EntryState, Instant, Job, JobEnd, Key, Queue, Result, entry_id
-from cronhpc.cron.values import dataclass, field
+from cronhpc.cron.values import dataclass, field, grouped
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
 
@@ -266,10 +266,7 @@ def _claims_by_key(world: World) -> dict[Key, Claim]:
 
 
 def _rows_by_job(world: World) -> dict[str, list[Job]]:
-    rows: dict[str, list[Job]] = {}
-    for job in world.listed:
-        rows.setdefault(job.id, []).append(job)
-    return rows
+    return grouped(world.listed, lambda job: job.id)
 
 
 def _entries_by_id(world: World) -> dict[str, Entry]:
