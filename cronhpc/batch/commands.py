@@ -354,7 +354,7 @@ class ByCommands(Batch):
 
 # --- scripts that carry what a job cannot be given beside itself ------------------------------------------------------
 
-_FUNCTION = re.compile(r"BASH_FUNC_([\w:.+-]+)(?:%%|\(\))")  # as bash names one that it exports
+_FUNCTION = r"BASH_FUNC_([\w:.+-]+)(?:%%|\(\))"  # as bash names one that it exports
 _READ_ONLY = frozenset({"BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID"})
 
 
@@ -380,7 +380,7 @@ def _exported(name: str, value: str) -> str:
     """A variable as bash sets it, or a function that bash has exported; "" for what bash could not have."""
     import shlex
 
-    function = _FUNCTION.fullmatch(name)
+    function = re.fullmatch(_FUNCTION, name)
     if function and value.startswith("() {"):
         return f"{function[1]} {value}\nexport -f {function[1]}\n"
     if not name.isidentifier() or not name.isascii() or name in _READ_ONLY:

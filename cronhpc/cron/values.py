@@ -9,6 +9,7 @@ its class are made.
 
 from __future__ import annotations
 
+import sys
 from operator import attrgetter
 
 TYPE_CHECKING = False
@@ -257,12 +258,12 @@ def digest(data: bytes) -> str:
     `hashlib` loads OpenSSL: a fifth of what the start of a bare Python takes.
     """
     try:
-        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # Python 3.12 and later
-    except ImportError:
-        try:
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
+        else:
             from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            from hashlib import sha256
+    except ImportError:
+        from hashlib import sha256
     return str(sha256(data).hexdigest())
 
 

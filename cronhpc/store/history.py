@@ -104,7 +104,7 @@ def _read(lines: list[bytes]) -> list[Row]:
     rows = decoded(block)
     if rows is None or len(rows) != len(whole):
         rows = [decoded(line) for line in whole]
-    doubtful = _NEGATIVE.search(block) or b"\\u0000" in block or _HUGE in block.translate(_AS_NOUGHTS)
+    doubtful = re.search(_NEGATIVE, block) or b"\\u0000" in block or _HUGE in block.translate(_AS_NOUGHTS)
     return [
         decode.decode(row, decode.HISTORY)[0] if doubtful or not _are_plain(*row, *map(type, row.values())) else row
         for row in rows
@@ -112,7 +112,7 @@ def _read(lines: list[bytes]) -> list[Row]:
     ]
 
 
-_NEGATIVE = re.compile(rb":\s*-")
+_NEGATIVE = rb":\s*-"
 _HUGE, _AS_NOUGHTS = b"0" * 12, bytes.maketrans(b"123456789", b"0" * 9)  # a number as large as `decode.LATEST`
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 from cronhpc.core.model import Advice, Command
 from cronhpc.cron.values import count as core_count
 from cronhpc.script.advice import dollar, escape
@@ -21,6 +19,8 @@ def char_width(char: str) -> int:
     """Columns that a printable character takes on a terminal: 0 (combining), 1 or 2."""
     if char < "\u0300":
         return 1
+    import unicodedata
+
     if unicodedata.category(char) in {"Mn", "Me"} or ord(char) in _JAMO:
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

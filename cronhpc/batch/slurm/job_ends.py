@@ -159,7 +159,7 @@ def restarts_of(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in text.split("\n"):
         name, number = line[:_EXIT_WIDTH].strip(), line[_EXIT_WIDTH:].strip()
-        job = JOB_ID.fullmatch(name)
+        job = re.fullmatch(JOB_ID, name)
         if job and number.isdecimal() and int(number):
             found[job[1]] = found.get(job[1], 0) + int(number)
     return found
@@ -188,7 +188,7 @@ def _remembered(words: Sequence[str]) -> Row:
 def _row(program: str, words: Sequence[str], *, marks: str | None, restarts: int = 0) -> Row:
     """Of what a `program` printed: id, state, exit, submit, start, end, nodes. Raises Unreachable."""
     id_, state, exit_text, submitted, started, ended, nodes = words
-    found = JOB_ID.fullmatch(id_)
+    found = re.fullmatch(JOB_ID, id_)
     if not found:
         raise Unreachable(f"{program}'s answer has a row without job id: {words!r}")
     return Row(

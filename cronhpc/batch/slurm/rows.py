@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # people may fill with anything
 _FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", "%o", "%k")
 _NOTHING = frozenset({"", "N/A", "NONE", "None", "Unknown", "(null)"})
-JOB_ID = re.compile(r"(\d+)(?:_(.+?))?(?:\+\d+)?")  # 57, 57_3, 57_[4-9%2], 57+1
+JOB_ID = r"(\d+)(?:_(.+?))?(?:\+\d+)?"  # 57, 57_3, 57_[4-9%2], 57+1
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # pending, and held
 _ENDING_STATES = {*ENDS, "COMPLETING"}
 
@@ -99,7 +99,7 @@ def _check_between(text: str) -> None:
 def _job(fields: Sequence[str]) -> Job:
     id_, state, reason, start, submitted, end, partition, account, nodes, name, workdir, command, comment = fields
     id_, _, raw = id_.partition(" ")
-    found = JOB_ID.fullmatch(id_)
+    found = re.fullmatch(JOB_ID, id_)
     if not found or not state:
         raise Unreachable(f"squeue's answer has a row without job id or state: {fields!r}")
     if state in _HELD_STATES:
