@@ -62,6 +62,7 @@ hand_in() {
   return 1
 }
 
+let_go() { false; }
 let_begin() { lsf bmod -b "$(moment "$2")" "$1" >/dev/null && lsf bresume "$1" >/dev/null; }
 
 cancel() { lsf bkill "$@"; }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # a part of deploy/scheduler.slurm.in, which has the names that are not set here
-# Slurm. A file of another batch system sets the same two names, and has the same six functions.
+# Slurm. A file of another batch system sets the same two names, and has the same seven functions.
 job=${SLURM_JOB_ID:-0} node=${SLURMD_NODENAME:-}
 
 # What the batch system set for this job would change what its commands do in it, or hide jobs from them.
@@ -25,6 +25,13 @@ hand_in() { # NAME AT COMMENT NODES HOLD ARGUMENT...
 # A job that is held gets its begin, and is released.
 let_begin() { # ID AT
   timeout "$limit" scontrol update JobId="$1" StartTime="uts$2" && timeout "$limit" scontrol release "$1"
+}
+
+# Did somebody give this job an earlier start? Then it became eligible a while after its submission.
+let_go() {
+  local times='SubmitTime=([0-9]+) EligibleTime=([0-9]+)'
+  [[ $(SLURM_TIME_FORMAT=%s timeout "$limit" scontrol show job "$job") =~ $times ]] &&
+    [ "$((BASH_REMATCH[2] - BASH_REMATCH[1]))" -gt 60 ]
 }
 
 cancel() { timeout "$limit" scancel "$@"; }

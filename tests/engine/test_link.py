@@ -234,11 +234,21 @@ def test_where_a_site_drops_begin_the_successor_is_held_until_it_has_one(
         note.write_text("69\n")
     me = row(JOB, NOON, "RUNNING", "None", start=start)
     found, said = stand.run(Situation(NOON - HOUR + 5 if start == EARLY else NOON + 5, [me]))
-    calls = (stand.root / "calls").read_text()
+    calls = (stand.root / "calls").read_text().replace(f"scontrol show job {JOB}\n", "")
     at = NOON if start == EARLY else NOON + HOUR
     assert found == begins, said
     assert re.findall("(?m)^scontrol (.*)$", calls) == [step.replace("%d", str(at)) for step in steps]
     assert ("--hold" in calls, note.exists()) == (bool(steps), bool(steps))
+
+
+def test_that_a_person_let_a_link_go_before_its_time_is_no_word_on_the_site(stand: Stand) -> None:
+    """`scontrol update StartTime=now` on it was told as W343: this site drops when a job is to begin."""
+    stand.scontrol = f"echo '   SubmitTime={NOON - HOUR} EligibleTime={NOON - 1800} AccrueTime=Unknown'"
+    me = row(JOB, NOON, "RUNNING", "None", start=NOON - 1800)
+    begins, said = stand.run(Situation(NOON - 1800, [me]))
+    assert begins == ["12:00"], said
+    assert "--hold" not in (stand.root / "calls").read_text()
+    assert not (stand.root / "cron" / "scheduler" / "no-begin").exists()
 
 
 def test_a_successor_that_can_be_given_no_begin_is_taken_back(stand: Stand) -> None:
