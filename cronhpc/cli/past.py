@@ -76,7 +76,7 @@ def _history(args: argparse.Namespace, console: Console) -> int:
     since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
     among = number if args.sort == "slot" else None
-    runs = _newest(_wanted(args, known_runs(console, paths), since), among)
+    runs = _newest(_asked_for(args, known_runs(console, paths), since), among)
     runs = sorted(runs, key=_SORTS[args.sort])[:number]
     if console.as_json:
         console.json({"since": args.since and since, "runs": runs})
@@ -85,15 +85,15 @@ def _history(args: argparse.Namespace, console: Console) -> int:
 
         console.say(render(runs, console.style(zone_key)))
     else:
-        console.say(_nothing(args, paths))
+        console.say(_nothing_found(args, paths))
     return FINE if runs or not args.name else ATTENTION
 
 
-def _wanted(
+def _asked_for(
     args: argparse.Namespace, rows: Iterable[tuple[int, HistoryRun]], since: int
 ) -> Iterator[tuple[int, HistoryRun]]:
     """Of what is known, newest first by when it was written: what was asked for."""
-    states, job = _states(args.state), job_id(args.name)
+    states, job = _results_asked_for(args.state), job_id(args.name)
     for written, known in rows:
         if written < since - AHEAD:
             return
@@ -118,7 +118,7 @@ def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[
     return sorted(runs, key=lambda run: (when(run), run.attempt), reverse=True)[:number]
 
 
-def _states(text: str | None) -> frozenset[str]:
+def _results_asked_for(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
     if text is None:
         return frozenset()
@@ -140,7 +140,7 @@ def _names(paths: Paths) -> set[str]:
     return scripts | rows | set(memory.load(paths.entries).entries)
 
 
-def _nothing(args: argparse.Namespace, paths: Paths) -> str:
+def _nothing_found(args: argparse.Namespace, paths: Paths) -> str:
     """Raises NoSuchError for a name that nothing has."""
     if job_id(args.name):
         raise no_run_of(job_id(args.name))
@@ -152,10 +152,10 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
         return f"nothing ran{' of ' + text.name(args.name) if args.name else ''} with {' '.join(asked)}"
     if args.name:
         return f"nothing of {text.name(args.name)} has run yet; now: " + command("run", args.name)
-    return _nothing_yet()
+    return _nothing_recorded()
 
 
-def _nothing_yet() -> str:
+def _nothing_recorded() -> str:
     return Advice(
         "nothing is recorded yet: the next tick does it (now: ", command("tick"), "); what comes: ", command("next")
     )
@@ -207,22 +207,22 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is none."""
     paths = paths_of(console)
     if args.name is None:
-        return _to_choose_from(args, console, paths)
+        return _runs_with_logs(args, console, paths)
     asked = args.job or args.name
     args.job = job_id(asked) or args.job
     task = asked.partition("_")[2] if args.job else ""
     args.name = entry_meant(args.name, console, paths)
     logs = _logs(paths, args.name)
-    runs = _Looked(known_runs(console, paths, args.name))
+    runs = _RunsAsRead(known_runs(console, paths, args.name))
     run = runs.of_job(args.job) if args.job else runs.newest(console.now) if args.back == 1 else None
     if run is not None and run.job not in {log.job for log in logs} and _has_its_log_here(args, console):
         if run.result in LIVE:
-            return _silent(run, logs, paths, args, console)
+            return _no_log_yet(run, logs, paths, args, console)
         if not args.job and logs:
             console.complain(f"the newest run left no log: {_run_words(run, console)}")
-    chosen = _chosen(logs, args, task)
+    chosen = _logs_of_run(logs, args, task)
     if not chosen:
-        return _none(args, console, logs)
+        return _no_log(args, console, logs)
     log, others = chosen[0], len(chosen) - 1
     run = runs.of_job(log.job) if console.as_json or console.is_terminal or others else None
     if others and not args.follow:
@@ -232,7 +232,7 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         console.json({**_log_facts(log, paths, args.name), "run": run, "text": text})
         return FINE
     if console.is_terminal:
-        _say_which(run, log, others, console)
+        _say_which_log(run, log, others, console)
     if not log.size and not args.follow:
         run = run or runs.of_job(log.job)
         goes_on = run is not None and run.result in LIVE
@@ -241,7 +241,7 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     return FINE
 
 
-def _chosen(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
+def _logs_of_run(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
     """Of the run that is meant: of an array one a task, the last written to first."""
     by_run = _by_run(logs)
     if not args.job:
@@ -263,14 +263,14 @@ def _of_first_failed(run: HistoryRun | None, logs: list[Log]) -> Log:
     return next((log for log in logs if first and log.task == first), logs[0])
 
 
-def _say_which(run: HistoryRun | None, log: Log, others: int, console: Console) -> None:
+def _say_which_log(run: HistoryRun | None, log: Log, others: int, console: Console) -> None:
     if run is not None:
         console.say(_run_words(run, console))
     if others and log.task:
         console.say(f"task {log.task} of {others + 1}; another's: " + command("logs", f"{log.job}_TASK"))
 
 
-class _Looked:
+class _RunsAsRead:
     """Runs, the newest first, read only as far as they are asked for."""
 
     def __init__(self, rows: Iterator[tuple[int, HistoryRun]]) -> None:
@@ -310,7 +310,7 @@ def _run_words(run: HistoryRun, console: Console) -> str:
     return f"{text.name(run.entry)}: job {run.job}{which}, {result_words(run)}{after}{where}"
 
 
-def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Namespace, console: Console) -> int:
+def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Namespace, console: Console) -> int:
     """Of a run that has not ended and has no log yet, beside `logs`: what it waits for. With -f its log is, too."""
     why = f": {run.detail}" if run.detail else ""
     if run.result == "running":
@@ -329,7 +329,7 @@ def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Names
     return Follower(paths.log / entry_id(args.name), log, console).go_on()
 
 
-def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) -> int:
+def _runs_with_logs(args: argparse.Namespace, console: Console, paths: Paths) -> int:
     """The newest runs, each with the job that names it."""
     from cronhpc.views.reports import history as render
 
@@ -345,7 +345,7 @@ def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) ->
             "\nthe log of one: " + command("logs", "JOB") + "; of an entry's newest: " + command("logs", "NAME")
         )
     else:
-        console.say(_nothing_yet())
+        console.say(_nothing_recorded())
     return FINE
 
 
@@ -401,7 +401,7 @@ def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
     }
 
 
-def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
+def _no_log(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
     if logs:
         of_job = f"{text.count(len(logs), 'log')}, and none of job {args.job}"
         of_run = f"logs of {text.count(len(_by_run(logs)), 'run')}, and none number {args.back}"

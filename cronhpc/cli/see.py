@@ -116,12 +116,12 @@ def _once(args: argparse.Namespace, console: Console) -> int:
     else:
         from cronhpc.views.screen import render
 
-        below = _elsewhere(console, known)
+        below = _other_schedulers(console, known)
         console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file, below=below))
     return ATTENTION if known.needs_attention else FINE
 
 
-def _elsewhere(console: Console, known: Status) -> list[str]:
+def _other_schedulers(console: Console, known: Status) -> list[str]:
     """A word on the user's other chains, and on series that were started before there was this cron directory."""
     own, lines = own_folder(console.environ), []
     if known.other_chains:
@@ -171,14 +171,14 @@ def facts(console: Console) -> Status:
     """Read now by its owner; by anyone else as the owner's last tick wrote it."""
     paths = paths_of(console)
     if not is_mine(paths):
-        return _written(paths, console)
+        return _from_status_file(paths, console)
     from cronhpc.engine.read import read_world
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
     site = site_now(console)
     reading = read_world(site, console.now)
-    world = _looked_up(reading.world, site, console)
+    world = _with_who_calls_ticks(reading.world, site, console)
     if world.never_ran():
         from cronhpc.cli.check import unread
 
@@ -203,7 +203,7 @@ def facts(console: Console) -> Status:
             *_unsent(paths, console.now),
             *_of_pings(world, site.environment),
         ),
-        before=_before(paths),
+        before=_last_troubles(paths),
     )
     others = other_marks(world.listed, world.directory_id).values()
     jobs = tuple(job.shown for each in others for job in each)
@@ -229,7 +229,7 @@ def _of_pings(world: World, environ: Mapping[str, str]) -> Iterator[Problem]:
             yield from faults_of_ping(entry, environ)
 
 
-def _looked_up(world: World, site: Site, console: Console) -> World:
+def _with_who_calls_ticks(world: World, site: Site, console: Console) -> World:
     """With a look at who is to call the ticks: how links ended, an entry of the scrontab, a daemon."""
     if world.chain.via == "scrontab":
         from cronhpc.engine.link import scrontab_trouble
@@ -246,7 +246,7 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     return replace(world, chain=replace(world.chain, disabled=why))
 
 
-def _before(paths: Paths) -> Sequence[Trouble]:
+def _last_troubles(paths: Paths) -> Sequence[Trouble]:
     """What the last tick could not do: all that is asked of what it wrote."""
     try:
         return troubles(read_json(paths.status, VERSION))
@@ -254,7 +254,7 @@ def _before(paths: Paths) -> Sequence[Trouble]:
         return ()
 
 
-def _written(paths: Paths, console: Console) -> Status:
+def _from_status_file(paths: Paths, console: Console) -> Status:
     """What the owner's last tick wrote, with the switches as they lie there now."""
     from cronhpc.views.attention import for_others
     from cronhpc.views.status import seen_at, with_switches
@@ -315,7 +315,7 @@ def _next(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.views import next as view
 
     if args.schedule is not None:
-        previews, zone_key = _any(args, console)
+        previews, zone_key = _of_schedule(args, console)
     elif args.timezone is not None:
         raise UsageError("cronhpc next: --timezone goes with --schedule. An entry's zone stands in its #CRON line.")
     else:
@@ -326,12 +326,12 @@ def _next(args: argparse.Namespace, console: Console) -> int:
     return FINE
 
 
-def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
+def _of_schedule(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     """A schedule needs no cron directory; where there is one its zone counts."""
     if args.name is not None:
         raise UsageError("cronhpc next: either NAME or --schedule.")
     key = _settings_zone(console)
-    return [Preview("", parse(args.schedule, _zone(args.timezone or key, console)))], key
+    return [Preview("", parse(args.schedule, _schedule_zone(args.timezone or key, console)))], key
 
 
 def _settings_zone(console: Console) -> str:
@@ -343,7 +343,7 @@ def _settings_zone(console: Console) -> str:
         return ""
 
 
-def _zone(key: str, console: Console) -> ZoneInfo:
+def _schedule_zone(key: str, console: Console) -> ZoneInfo:
     from zoneinfo import ZoneInfo
 
     if not key:
@@ -358,7 +358,7 @@ def _zone(key: str, console: Console) -> ZoneInfo:
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     paths = paths_of(console)
     if not is_mine(paths):
-        return _of_anothers(args, _written(paths, console))
+        return _of_anothers(args, _from_status_file(paths, console))
     site = site_now(console)
     world = offline_world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
@@ -371,13 +371,13 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
     previews = []
     for entry in chosen:
         suspended = world.states.get(entry.name, EntryState()).suspended
-        held = console.text(_held(stop.switch_on(world, entry), entry.problem, suspended))
+        held = console.text(_held_back_by(stop.switch_on(world, entry), entry.problem, suspended))
         if entry.schedule:
             previews.append(Preview(entry.name, slots.schedule_of(entry), held))
     return previews, site.settings.timezone
 
 
-def _held(switch: Switch | SwitchOn | None, problem: Problem | None, suspended: Instant | None) -> str:
+def _held_back_by(switch: Switch | SwitchOn | None, problem: Problem | None, suspended: Instant | None) -> str:
     """Why it does not run by itself; "" where it does."""
     if switch:
         return f"{switch.kind}/{switch.name}, by {switch.by}"
@@ -391,7 +391,9 @@ def _of_anothers(args: argparse.Namespace, known: Status) -> tuple[list[Preview]
     chosen = [entry for entry in known.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
         raise no_such("entry", args.name, (entry.name for entry in known.entries))
-    rows = ((each, schedule_of(each), _held(each.switch, each.problem, each.suspended).rstrip()) for each in chosen)
+    rows = (
+        (each, schedule_of(each), _held_back_by(each.switch, each.problem, each.suspended).rstrip()) for each in chosen
+    )
     return [Preview(each.name, schedule, held) for each, schedule, held in rows if schedule is not None], known.timezone
 
 

@@ -164,7 +164,7 @@ def _attention(row: Notice, entries: Container[str], style: Style) -> Facts:
         "anchor": entry_id(row.name) if row.name in entries else "",
         "name": text.name(row.name),
         "what": row.what,
-        "when": f"{row.when} {style.said(at)}" if at is not None else "",
+        "when": f"{row.when} {style.dated(at)}" if at is not None else "",
         "fix": row.fix,
         "kind": "bad" if row.kind in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
     }
@@ -262,7 +262,7 @@ def _why(entry: EntryStatus, style: Style) -> str:
     switch, problem = entry.switch, entry.problem
     if switch:
         since, reason = switch.since, text.one_line(switch.reason)
-        when = f" since {style.said(since)}" if since else ""
+        when = f" since {style.dated(since)}" if since else ""
         return f"{done(switch)} by {text.one_line(switch.by)}{when}" + (f": “{reason}”" if reason else "")
     if entry.suspended:
         return f"suspended after {text.count(entry.failures, 'failure')} in a row"
@@ -304,7 +304,7 @@ def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> 
         "entry": run.entry,
         "anchor": entry_id(run.entry),
         "name": text.name(run.entry),
-        "when": style.said(run.slot) if run.slot is not None else "",
+        "when": style.dated(run.slot) if run.slot is not None else "",
         "tail": tails.get(run.log, ""),
         "command": command("logs", run.entry),
     }
@@ -542,7 +542,7 @@ def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:
     if len(told) <= hover.lines:
         return "\n".join(_run_words(run, style) for run in told)
     bad, well = [run for run in told if run.kind == "bad"], sum(run.kind == "ok" for run in told)
-    span = f"{style.said(told[0].ready)} to {style.clock(told[-1].ready)}"
+    span = f"{style.dated(told[0].ready)} to {style.clock(told[-1].ready)}"
     head = f"{span}: {len(told)} runs, {well} went well, {len(bad)} failed"
     return "\n".join([head, *(_run_words(run, style) for run in bad[-hover.lines + 1 :])])
 
@@ -563,7 +563,7 @@ def _run_words(run: Run, style: Style) -> str:
         "on": text.clean(known.node) or "-",
     }
     said = [result, *(f"{word} {value}" for word, value in parts.items() if value != "-")]
-    return f"{style.said(known.slot or run.ready)}: {', '.join(said)}"
+    return f"{style.dated(known.slot or run.ready)}: {', '.join(said)}"
 
 
 def axis(now: int, zone: tzinfo) -> dict[str, Any]:

@@ -49,15 +49,15 @@ def grouped(rows: Iterable[Notice]) -> list[Notice]:
     causes: dict[tuple[object, ...], list[Notice]] = {}
     for row in rows:
         causes.setdefault((row.kind, row.cause or row.what, row.at), []).append(row)
-    found = ([_first(alike)] if len(alike) >= _ALIKE.get(kind, 4) else alike for (kind, *_), alike in causes.items())
-    return [row for alike in found for row in alike]
+    told = ([_with_others(rows)] if len(rows) >= _ALIKE.get(kind, 4) else rows for (kind, *_), rows in causes.items())
+    return [row for rows in told for row in rows]
 
 
 _ALIKE: dict[object, int] = {"trouble": 2}  # rows by kind, else 4: fewer are shown one by one
 _OTHERS = 3  # of them are named
 
 
-def _first(alike: list[Notice]) -> Notice:
+def _with_others(alike: list[Notice]) -> Notice:
     names = [text.name(row.name) for row in alike[1:]]
     more = [f"{len(names) - _OTHERS} more"] if len(names) > _OTHERS else []
     return replace(alike[0], what=alike[0].what + f"; the same for {text.listed([*names[:_OTHERS], *more])}")
@@ -144,11 +144,11 @@ def _switches(known: Status) -> Iterator[Notice]:
         else:
             reason = f': "{text.one_line(switch.reason)}"' if switch.reason else ""
             over = "; that job has ended" if switch.ended else f"; {switch.unmatched}" if switch.unmatched else ""
-            what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_left(switch)}{over}"
+            what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_jobs_left(switch)}{over}"
             yield _notice("switch", name, what, lift(switch), when="since", at=switch.since)
 
 
-def _left(switch: SwitchStatus) -> str:
+def _jobs_left(switch: SwitchStatus) -> str:
     """Jobs that it reached and has not ended."""
     parts = {
         "still ending": switch.ending,
@@ -163,12 +163,12 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     if problem:
         kind = _OPEN if entry.reason == Reason.NOT_TRUSTED else "invalid"
         yield _problem(kind, name, replace(problem, file=problem.file or entry.source), own=entry.source)
-    yield from _ended(entry, last)
+    yield from _last_results(entry, last)
     yield from _series(entry)
     if entry.reason == Reason.BUDGET:
         yield _notice("budget", name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
     for run in entry.runs:
-        yield from _restless(entry, run, dialect)
+        yield from _restarts_often(entry, run, dialect)
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
         unending = Fault.of(run.reason) is Fault.UNENDING
         if held or unending or may_never_start(run.reason):
@@ -192,7 +192,7 @@ def _just_released(run: LiveRun, now: int) -> bool:
     return run.reason == "JobHeldUser" and run.since is not None and now - run.since < TWO_LOOKS
 
 
-def _ended(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:
+def _last_results(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:
     """What its last runs came to."""
     name = entry.name
     if entry.suspended:
@@ -212,7 +212,7 @@ def _ended(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:
 _RESTARTS = 2  # a node's fault may be behind so many; more need attention, where `--retries` does not allow for them
 
 
-def _restless(entry: EntryStatus, run: LiveRun, dialect: Dialect) -> Iterator[Notice]:
+def _restarts_often(entry: EntryStatus, run: LiveRun, dialect: Dialect) -> Iterator[Notice]:
     """A run that ends, time and again, in a way that has it put back into the queue."""
     restarts = run.restarts or 0
     if restarts > max(_RESTARTS, entry.retries):

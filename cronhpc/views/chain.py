@@ -69,11 +69,11 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         moved_from=chain.moved_from,
         state="",
         fix="",
-        ended_badly=None if ticked else tuple(_ended(*each) for each in chain.ended_badly.items()) or None,
+        ended_badly=None if ticked else tuple(_ended_link(*each) for each in chain.ended_badly.items()) or None,
     )
 
 
-def _ended(job_id: str, end: JobEnd) -> EndedLink:
+def _ended_link(job_id: str, end: JobEnd) -> EndedLink:
     return EndedLink(job_id, str(end.result), end.exit_code, end.signal, end.ended, end.node)
 
 
@@ -130,7 +130,7 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
         return State.NOT_STARTED if entries else State.NOT_NEEDED
     if chain.resting:
         return State.RESTING
-    if chain.by_links and answers and not (chain.running or any(map(_comes, (chain.next, chain.spare)))):
+    if chain.by_links and answers and not (chain.running or any(map(_may_start, (chain.next, chain.spare)))):
         return State.BROKEN
     if chain.moved_from and chain.by_links:
         return State.MOVED
@@ -138,10 +138,10 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
         return State.ELSEWHERE if chain.disabled == Disabled.ELSEWHERE else State.DISABLED
     if overdue:
         return State.SILENT
-    return _going(chain, now) if answers else State.UNKNOWN
+    return _health_at_work(chain, now) if answers else State.UNKNOWN
 
 
-def _going(chain: Chain, now: int) -> State:
+def _health_at_work(chain: Chain, now: int) -> State:
     if chain.ended_badly:
         return State.FAILING
     late = not chain.running and (_kept_back(chain.next, now) if chain.next else chain.spare is not None)
@@ -174,7 +174,7 @@ def fix_of(chain: Chain, state: str, start: Advice) -> str:
     return "see scheduler/scheduler.log; a tick now: " + command("tick")
 
 
-def _comes(link: Link | None) -> bool:
+def _may_start(link: Link | None) -> bool:
     """Whether a tick may come of it by itself."""
     return link is not None and Fault.of(link.reason) is not Fault.STUCK
 
@@ -194,13 +194,13 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
 
     By its facts as `status.seen_at` has them. A line begins with the state, or with "not started".
     """
-    state, last, jobs = chain.state, chain.last_tick, _jobs(chain, style)
+    state, last, jobs = chain.state, chain.last_tick, _jobs_words(chain, style)
     ended = [_how_it_ended(link, style) for link in (chain.ended_badly or ())[-_ENDED:]]
     at = f"last tick {style.clock(last, seconds=True)}" if last else "no tick yet"
     ticked = f"{at} ({style.distance(last)})" if last else at
     match state:
         case State.FINE:
-            return state, ": ", ", ".join([at, *_calls(chain, style), *jobs])
+            return state, ": ", ", ".join([at, *_caller_words(chain, style), *jobs])
         case State.NOT_STARTED | State.NOT_NEEDED:
             return ("not started", "; ", ticked) if last else ("not started", "", "")
         case State.OTHERWISE:
@@ -219,10 +219,10 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
             return state, ": ", f"{moved}; {ticked}"
         case State.SILENT if last and last > style.now:
-            dated = f"the last tick is dated {style.said(last)}, by a clock that was wrong"
+            dated = f"the last tick is dated {style.dated(last)}, by a clock that was wrong"
             return state, ": ", "; ".join([dated, *jobs])
         case State.SILENT:
-            since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
+            since = f"silent since {style.dated(last)} ({style.distance(last)})" if last else "silent"
             rest = "; ".join([*ended, *jobs])
             return since, "; " if rest else "", rest
         case _:
@@ -237,7 +237,7 @@ def _how_it_ended(link: EndedLink, style: Style) -> str:
     return f"job {link.job} {runs.result_sentence(link)}{f' on {text.clean(link.node)}' if link.node else ''}{at}"
 
 
-def _calls(chain: Chain, style: Style) -> list[str]:
+def _caller_words(chain: Chain, style: Style) -> list[str]:
     """Who calls the ticks, where no scheduler job does."""
     last = chain.last_tick
     match chain.via:
@@ -248,7 +248,7 @@ def _calls(chain: Chain, style: Style) -> list[str]:
             until = last + chain.runs_ahead
             return [
                 f"by {text.one_line(chain.caller)}" if chain.caller else "from a login node",
-                f"runs are queued until {style.said(until)}",
+                f"runs are queued until {style.dated(until)}",
             ]
     return []
 
@@ -257,7 +257,7 @@ _PLAIN = frozenset({"", "None", "BeginTime"})
 _SOON = frozenset({"Resources", "Priority"})
 
 
-def _jobs(chain: Chain, style: Style) -> list[str]:
+def _jobs_words(chain: Chain, style: Style) -> list[str]:
     jobs = [f"running now (job {chain.running})"] if chain.running else []
     for key, link in (("next", chain.next), ("spare", chain.spare)):
         if link:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:
     """One decision; `decision` says its kind, the other keys depend on it. `names`: keys of claims to entries."""
     kind = _KINDS[type(decision)]
-    return {"decision": kind.name, **{key: _fact(decision, key, names) for key in kind.keys}}
+    return {"decision": kind.name, **{key: _value_of(decision, key, names) for key in kind.keys}}
 
 
 _ATTRIBUTES = {"link": "kind", "warned": "warn"}
@@ -28,10 +28,10 @@ _PARTS = ("key", "job_end", "switch", "entry")  # of a decision: where a fact st
 _INSTANTS = frozenset({"slot", "begin", "retry_at", "at", "since"})
 
 
-def _fact(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
+def _value_of(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
     match key:
         case "entry":
-            return _entry(decision, names)
+            return _entry_name(decision, names)
         case "job":
             return getattr(decision, "job_id", None) or None
         case "output":  # where the run will print; "" where its script says so itself
@@ -51,7 +51,7 @@ def _fact(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _entry(decision: Any, names: Mapping[Any, str]) -> str | None:
+def _entry_name(decision: Any, names: Mapping[Any, str]) -> str | None:
     if hasattr(decision, "entry"):
         return str(decision.entry.name)
     if hasattr(decision, "name"):
@@ -76,7 +76,7 @@ def words(facts: Mapping[str, Any], style: Style) -> tuple[str, Line]:
 _WHOM = {"stop": "kill switch", "hold": "pause switch", "free": "pause switch", "cancel": "a twin"}
 
 
-def _submit(facts: Mapping[str, Any], style: Style) -> Line:
+def _submit_line(facts: Mapping[str, Any], style: Style) -> Line:
     parts = [f"slot {style.at(facts['slot'])}"]
     if facts["begin"]:
         parts.append(f"begins {style.at(facts['begin'])}")
@@ -88,49 +88,49 @@ def _submit(facts: Mapping[str, Any], style: Style) -> Line:
     return facts["reason"], "green", ", ".join(parts)
 
 
-def _skip(facts: Mapping[str, Any], style: Style) -> Line:
+def _skip_line(facts: Mapping[str, Any], style: Style) -> Line:
     at = style.at(facts["slot"])
     slots = f"slot {at}" if facts["count"] == 1 else f"{facts['count']} slots up to {at}"
     recorded = f"{slots} recorded as {facts['result']}"
-    return facts["reason"], "yellow", _lifted(facts, joined(": ", filter(None, (recorded, _detail(facts)))))
+    return facts["reason"], "yellow", _with_resume(facts, joined(": ", filter(None, (recorded, _detail_words(facts)))))
 
 
-def _wait(facts: Mapping[str, Any], style: Style) -> Line:
+def _wait_line(facts: Mapping[str, Any], style: Style) -> Line:
     slot, not_due = epoch(facts["slot"]), facts["reason"] == Reason.NOT_DUE
     when = ""
     if slot is not None:
         when = f"{'next' if slot > style.now else 'due since'} {style.clock(slot)}"
         when += f" ({style.distance(slot)})" if not_due else ""
-    why = joined("; ", filter(None, (_detail(facts), when)))
-    return facts["reason"], "" if not_due else "yellow", _lifted(facts, why)
+    why = joined("; ", filter(None, (_detail_words(facts), when)))
+    return facts["reason"], "" if not_due else "yellow", _with_resume(facts, why)
 
 
-def _detail(facts: Mapping[str, Any]) -> str:
+def _detail_words(facts: Mapping[str, Any]) -> str:
     return text.one_line(facts["detail"])
 
 
-def _lifted(facts: Mapping[str, Any], why: str) -> str:
+def _with_resume(facts: Mapping[str, Any], why: str) -> str:
     """`why`, with the command that ends a suspension."""
     return why + "; lift it with: " + command("resume", facts["entry"]) if facts["reason"] == Reason.SUSPENDED else why
 
 
-def _finish(facts: Mapping[str, Any], style: Style) -> Line:
+def _finish_line(facts: Mapping[str, Any], style: Style) -> Line:
     parts = [f"slot {style.at(facts['slot'])}: {facts['result']}"]
     parts += [f"exit {facts['exit_code']}"] if facts["exit_code"] else []
-    parts += [_detail(facts)] if facts["detail"] else []
+    parts += [_detail_words(facts)] if facts["detail"] else []
     parts += [f"again at {style.at(facts['retry_at'])}"] if facts["retry_at"] else []
     return "finish", "", ", ".join(parts)
 
 
-def _of_claim(facts: Mapping[str, Any], style: Style) -> Line:
+def _claim_line(facts: Mapping[str, Any], style: Style) -> Line:
     return facts["decision"], "green", f"slot {style.at(facts['slot'])}, job {facts['job']}"
 
 
-def _cancel(facts: Mapping[str, Any], _: Style) -> Line:
+def _cancel_line(facts: Mapping[str, Any], _: Style) -> Line:
     return "cancel", "yellow", f"job {facts['job']}: {text.one_line(facts['why'])}"
 
 
-def _link(facts: Mapping[str, Any], style: Style) -> Line:
+def _link_line(facts: Mapping[str, Any], style: Style) -> Line:
     verb = facts["decision"].removesuffix(" link")
     job = f" job {facts['job']}" if facts["job"] else ""
     at = f" {'to' if verb == 'move' else 'at'} {style.at(facts['at'])}" if facts["at"] else ""
@@ -138,21 +138,21 @@ def _link(facts: Mapping[str, Any], style: Style) -> Line:
     return verb, "", f"{facts['link']}{job}{at}{why}"
 
 
-def _stop(facts: Mapping[str, Any], style: Style) -> Line:
+def _stop_line(facts: Mapping[str, Any], style: Style) -> Line:
     jobs = [f"{job} {state}" for state in ("pending", "running") for job in facts[state]]
     warned = f"is warned ({facts['warn_signal']}), then has {times.took(facts['grace'])}"
     jobs += [f"{job} {warned}" for job in facts["warned"]]
     jobs += [f"{job} is ending" for job in facts["completing"]]
     alone = f"; left alone (scrontab's own): {', '.join(facts['left_alone'])}" if facts["left_alone"] else ""
     since = style.at(facts["since"])
-    return "cancel", "red", f"{_switch(facts)} since {since}: {', '.join(jobs) or 'no job'}{alone}"
+    return "cancel", "red", f"{_switch_words(facts)} since {since}: {', '.join(jobs) or 'no job'}{alone}"
 
 
-def _hold(facts: Mapping[str, Any], _: Style) -> Line:
-    return "hold", "yellow", f"{_switch(facts)}: {', '.join(facts['jobs'])}"
+def _hold_line(facts: Mapping[str, Any], _: Style) -> Line:
+    return "hold", "yellow", f"{_switch_words(facts)}: {', '.join(facts['jobs'])}"
 
 
-def _switch(facts: Mapping[str, Any]) -> str:
+def _switch_words(facts: Mapping[str, Any]) -> str:
     return f"{text.name(facts['switch'])}, by {text.one_line(facts['by'])}"
 
 
@@ -170,21 +170,21 @@ _DUE = ("entry", "reason", "detail", "slot")
 _SUBMIT = (*_DUE, "attempt", "by_hand", "begin", "job_name", "options", "output", "replaces")
 _STOP = ("switch", "by", "since", "pending", "running", "warn_signal", "grace", "warned", "completing", "left_alone")
 _KINDS: dict[type, _Kind] = {
-    model.Submit: _Kind("submit", _SUBMIT, _submit),
-    model.Skip: _Kind("use up", (*_DUE, "result", "count"), _skip),
-    model.Wait: _Kind("wait", _DUE, _wait),
-    model.Adopt: _Kind("adopt", (*_CLAIM, "job"), _of_claim),
-    model.Release: _Kind("release", (*_CLAIM, "job", "marked"), _of_claim),
-    model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel),
-    model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel),
-    model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish),
-    model.KeepLink: _Kind("keep link", _LINK, _link),
-    model.SubmitLink: _Kind("submit link", _LINK, _link),
-    model.MoveLink: _Kind("move link", _LINK, _link),
-    model.CancelLink: _Kind("cancel link", _LINK, _link),
+    model.Submit: _Kind("submit", _SUBMIT, _submit_line),
+    model.Skip: _Kind("use up", (*_DUE, "result", "count"), _skip_line),
+    model.Wait: _Kind("wait", _DUE, _wait_line),
+    model.Adopt: _Kind("adopt", (*_CLAIM, "job"), _claim_line),
+    model.Release: _Kind("release", (*_CLAIM, "job", "marked"), _claim_line),
+    model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel_line),
+    model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel_line),
+    model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish_line),
+    model.KeepLink: _Kind("keep link", _LINK, _link_line),
+    model.SubmitLink: _Kind("submit link", _LINK, _link_line),
+    model.MoveLink: _Kind("move link", _LINK, _link_line),
+    model.CancelLink: _Kind("cancel link", _LINK, _link_line),
     model.LeaveChain: _Kind("rest", ("why",), lambda facts, _: ("rest", "yellow", text.one_line(facts["why"]))),
-    model.Stop: _Kind("stop", _STOP, _stop),
-    model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold),
+    model.Stop: _Kind("stop", _STOP, _stop_line),
+    model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold_line),
     model.Unhold: _Kind("free", ("jobs",), lambda facts, _: ("release", "green", f"jobs {', '.join(facts['jobs'])}")),
 }
 _WORDS = {kind.name: kind.words for kind in _KINDS.values()}
@@ -278,12 +278,12 @@ def _deed_line(rows: list[JobDeed], now: int) -> str:
     line = _SENTENCES[first.done].format(job) if first.done in _SENTENCES else f"{first.done} job {job}"
     if first.done not in _WITH_TIME:
         return line
-    parts = [part for row in rows if (part := _tasks(row.job, now))]
+    parts = [part for row in rows if (part := _tasks_words(row.job, now))]
     end = f"; it ends in {times.span(first.grace)}" if first.grace else ""
     return f"{line}{', ' if parts else ''}{'; '.join(parts)}{end}"
 
 
-def _tasks(job: Job, now: int) -> str:
+def _tasks_words(job: Job, now: int) -> str:
     """`ran 4 min on cpu1`, `task 3 ran 4 min on cpu1`, `2 waiting tasks`."""
     if job.state == model.UNLISTED:
         return f"which was submitted {times.span(max(now - (job.submitted or now), 0))} ago and is not listed yet"

@@ -60,24 +60,24 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     """The sentences, the most important first."""
     more = facts(schedule, style.now)
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
-    lines = [title, *_now(entry, known, style)]
+    lines = [title, *_held_back_by(entry, known, style)]
     waiting = [run for run in entry.runs if run.ahead]
-    lines += [_live(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
+    lines += [_live_sentence(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if len(waiting) > 1:
-        until, others = style.said(waiting[-1].slot or 0), waiting[1:]
+        until, others = style.dated(waiting[-1].slot or 0), waiting[1:]
         wait = "wait in the queue, the last" if others[1:] else "waits in the queue,"
         lines.append(f"{text.count(len(others), 'more run')} of it {wait} for {until}.")
-    lines += _last(entry, known, style)
+    lines += _last_sentences(entry, known, style)
     if more.clock_change and schedule:
         lines.append(_clock_change(more.clock_change, schedule, style))
-    lines += ["Note: " + _noted(note) for note in entry.notes]
+    lines += ["Note: " + _problem_words(note) for note in entry.notes]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
 def deleted(entry: DeletedEntry, known: Status, style: Style) -> str:
     """What still runs of an entry that was deleted."""
     lines = [f"{text.name(entry.name)} was deleted; what runs of it goes on."]
-    lines += [_live(run, style, known) for run in entry.runs]
+    lines += [_live_sentence(run, style, known) for run in entry.runs]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
@@ -88,7 +88,7 @@ def _title(entry: EntryStatus, more: More, style: Style) -> str:
     if at is None:
         return f"{head}{words}."
     if at <= style.now:
-        return f"{head}{words}; due since {style.said(at)}."
+        return f"{head}{words}; due since {style.dated(at)}."
     return f"{head}{words}; next {style.whole(at)} ({style.distance(at)})."
 
 
@@ -111,17 +111,17 @@ def _series(entry: EntryStatus, series: SeriesStatus, style: Style) -> str:
 # --- why not now ---------------------------------------------------------------------------------------------------
 
 
-def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
+def _held_back_by(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
     """What holds it back at present, each with its fix."""
     name, switch, problem = entry.name, entry.switch, entry.problem
     if switch:
         yield _switch(switch, style)
     if problem:
         kind = "not trusted" if entry.reason == Reason.NOT_TRUSTED else "not run as it is"
-        yield f"It is {kind}: " + _noted(problem)
+        yield f"It is {kind}: " + _problem_words(problem)
     if entry.suspended:
         since = entry.suspended
-        when = f" since {style.said(since)}" if since else ""
+        when = f" since {style.dated(since)}" if since else ""
         failures = text.count(entry.failures, "failure")
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
     yield from (_could_not(row, style) for row in troubles(known, name))
@@ -140,20 +140,20 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
 def _could_not(row: Trouble, style: Style) -> str:
     subject, cannot = could_not(row)
     again = f" {TRIED_AGAIN.capitalize()}." if row.done == Done.PASSING else ""
-    return f"{subject.capitalize() or 'It'} " + cannot + f" (at {style.said(row.at)}).{again}"
+    return f"{subject.capitalize() or 'It'} " + cannot + f" (at {style.dated(row.at)}).{again}"
 
 
 def _switch(switch: SwitchOn, style: Style) -> str:
     since = switch.since
     reason = f' ("{text.one_line(switch.reason)}")' if switch.reason else ""
     until = switch.expires
-    when = f", until {style.said(until)}" if until else ""
+    when = f", until {style.dated(until)}" if until else ""
     by = f"{switch.kind}/{text.name(switch.name)}, by {text.one_line(switch.by)}"
-    stands = f"{done(switch)} by {by} since {style.said(since) if since else '-'}{reason}{when}"
+    stands = f"{done(switch)} by {by} since {style.dated(since) if since else '-'}{reason}{when}"
     return f"It is {stands}. Lift it: " + lift(switch)
 
 
-def _noted(problem: Problem) -> str:
+def _problem_words(problem: Problem) -> str:
     place = text.place(problem.file, problem.line)
     head = f"{text.name(place)}: {problem.code}" if place else problem.code
     return joined(" ", filter(None, (head, text.one_line(problem.what), text.one_line(problem.fix))))
@@ -162,7 +162,7 @@ def _noted(problem: Problem) -> str:
 # --- runs ----------------------------------------------------------------------------------------------------------
 
 
-def _live(run: LiveRun, style: Style, known: Status) -> str:
+def _live_sentence(run: LiveRun, style: Style, known: Status) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
     if run.state == "SUBMITTING":
@@ -177,7 +177,7 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""
         seen = known.now
-        then = "by now" if seen == style.now else f"as of {style.said(seen)}"
+        then = "by now" if seen == style.now else f"as of {style.dated(seen)}"
         about = "about " if DIALECTS.get(known.batch.name, SLURM).minutes else ""
         ran = about + times.took(max(seen - started, 0))
         return f"{head} is running{where} since {style.clock(started)}, for {ran} {then}."
@@ -195,7 +195,7 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
     return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 
-def _last(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
+def _last_sentences(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
     last = entry.last
     if not last:
         if not entry.runs and not entry.series:
@@ -218,7 +218,7 @@ def _last(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
 
 def _last_sentence(last: HistoryRun, style: Style) -> str:
     slot = last.slot
-    when = style.said(slot) if slot else "at an unknown time"
+    when = style.dated(slot) if slot else "at an unknown time"
     subject = f"The run by hand, {when}," if last.by_hand else _possessive(when)
     if not last.job:
         more = f": {text.one_line(last.detail)}" if last.detail else ""
@@ -256,10 +256,10 @@ def _streak(entry: EntryStatus) -> str:
 
 def _clock_change(change: ClockChange, schedule: Schedule, style: Style) -> str:
     day, words = change_words(change, style)
-    return f"On {day} {words}: {_effect(change, schedule)}."
+    return f"On {day} {words}: {_clock_effect(change, schedule)}."
 
 
-def _effect(change: ClockChange, schedule: Schedule) -> str:
+def _clock_effect(change: ClockChange, schedule: Schedule) -> str:
     """What the change does to the schedule: a fixed time that is skipped runs at the change, one that repeats once."""
     if schedule.fields is None or schedule.wildcard:
         return "it follows real time"

@@ -92,7 +92,7 @@ def render(known: Planned, style: Style) -> str:
     elif known.entries and not known.chain_wanted:
         lines.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: " + command("start")])
     if known.logs:
-        lines.append(["logs", "remove", _logs(known.logs)])
+        lines.append(["logs", "remove", _logs_words(known.logs)])
     if not known.batch.answers:
         error = text.one_line(known.batch.error)
         lines.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
@@ -103,7 +103,7 @@ def render(known: Planned, style: Style) -> str:
     return "\n".join([head, *table(_COLUMNS, lines, style)])
 
 
-def _logs(logs: ToRemove) -> str:
+def _logs_words(logs: ToRemove) -> str:
     """`212 of 1,904 files (200 too old, 12 too many), 1.1 MB`."""
     why = ", ".join(f"{number:,} {reason}" for reason, number in logs.reasons.items())
     size = f", {text.size(logs.bytes)}" if logs.bytes else ""

@@ -49,18 +49,18 @@ def _counts(problems: Sequence[Problem]) -> dict[str, int]:
 
 
 def _github(problem: Problem) -> str:
-    place = f"file={_property(problem.file)}," if problem.file else ""
+    place = f"file={_escaped_property(problem.file)}," if problem.file else ""
     place += f"line={problem.line}," if problem.line else ""
     kind, advice = _GITHUB[problem.severity], f"{problem.what} {problem.fix}".strip()
-    return f"::{kind} {place}title={problem.code}::{_message(advice)}"
+    return f"::{kind} {place}title={problem.code}::{_escaped_message(advice)}"
 
 
-def _message(said: str) -> str:
+def _escaped_message(said: str) -> str:
     return text.clean(said).replace("%", "%25")
 
 
-def _property(value: str) -> str:
-    return _message(value).replace(":", "%3A").replace(",", "%2C")
+def _escaped_property(value: str) -> str:
+    return _escaped_message(value).replace(":", "%3A").replace(",", "%2C")
 
 
 # --- clean ------------------------------------------------------------------------------------------------------------
@@ -75,9 +75,9 @@ def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
     lines = [_headline(known)]
     if known["limits"]["halved_because"]:
         lines.append(style.paint(f"{known['limits']['halved_because']}: the limits are halved", "yellow"))
-    words = _words(known["limits"])
+    words = _limit_words(known["limits"])
     if known["removed"]:
-        lines += ["", *_table(known, words, style, everything=everything)]
+        lines += ["", *_removed_table(known, words, style, everything=everything)]
     held = {why: n for why, n in known["kept_because"].items() if why != Why.WITHIN}
     lines += [""] if held or known["problems"] else []
     lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
@@ -97,7 +97,7 @@ def _headline(known: Facts) -> str:
     return f"{verb} {number:,} of {text.count(everything, 'log')}{size}"
 
 
-def _words(limits: Mapping[str, Any]) -> dict[str, str]:
+def _limit_words(limits: Mapping[str, Any]) -> dict[str, str]:
     return {
         Why.OLD: f"older than {_age(limits['keep'])}",
         Why.MANY: f"more than {limits['files']:,} of one entry",
@@ -109,16 +109,16 @@ def _age(seconds: int) -> str:
     return format_duration(seconds) if seconds % times.DAY else text.count(seconds // times.DAY, "day")
 
 
-def _table(known: Facts, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
+def _removed_table(known: Facts, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
     if known["files"] and (everything or len(known["files"]) <= _LISTED):
         return table(_FILES, [(text.clean(row["file"]), words[row["because"]]) for row in known["files"]], style)
     rows = [
-        (text.clean(row["folder"]), f"{row['removed']:,}", _because(row["because"], words)) for row in known["folders"]
+        (text.clean(row["folder"]), f"{row['removed']:,}", _reasons(row["because"], words)) for row in known["folders"]
     ]
     return table(_COLUMNS, rows, style)
 
 
-def _because(because: Mapping[str, int], words: Mapping[str, str]) -> str:
+def _reasons(because: Mapping[str, int], words: Mapping[str, str]) -> str:
     if len(because) == 1:
         return words[next(iter(because))]
     return ", ".join(f"{number:,} {words[why]}" for why, number in because.items())

@@ -21,7 +21,7 @@ _FAILED = frozenset(map(str, FAILURES))
 
 def run_facts(row: Mapping[str, Any]) -> HistoryRun:
     """One row of history, as store/history.py gives it, whichever of its facts are known. Times are epoch seconds."""
-    slot, attempt, by_hand = _which(row)
+    slot, attempt, by_hand = _slot_and_attempt(row)
     began, ended, submitted = row.get("started"), row.get("ended"), row.get("submitted")
     ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
     return HistoryRun(
@@ -58,7 +58,7 @@ def first_failed(run: HistoryRun) -> str:
     return first[0] if first else ""
 
 
-def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
+def _slot_and_attempt(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
     """Slot, attempt, by hand: as the row has them, else from its key."""
     slot = row.get("slot")
     if slot is None and (key := Key.of(str(row.get("key", "")))) is not None:
@@ -69,11 +69,12 @@ def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
 def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
     """What a switch stopped, in the shape of a run."""
     reason = f': "{row["reason"]}"' if row.get("reason") else ""
-    known = run_facts({"slot": row.get("at"), "result": "switch", "detail": f"by {row.get('by')}{reason}; {_did(row)}"})
+    detail = f"by {row.get('by')}{reason}; {_switch_deed(row)}"
+    known = run_facts({"slot": row.get("at"), "result": "switch", "detail": detail})
     return replace(known, entry=str(row.get("switch", "")), switch=True)
 
 
-def _did(row: Mapping[str, Any]) -> str:
+def _switch_deed(row: Mapping[str, Any]) -> str:
     """`cancelled 4501 running 9h12m on cpu2, 4502_[3-10] pending`, `warned 4501`, `gone: 4501 after 32 s`."""
     if row.get("gone"):
         return "gone: " + ", ".join(f"{job} after {seconds} s" for job, seconds in row["gone"].items())
@@ -139,13 +140,13 @@ def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
     return [
         ended_facts(claim.name or claim.key.entry, claim.key, ends[claim.key], claim.job_id)
         if claim.key in ends
-        else _unended(claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or ""))
+        else _unfinished_facts(claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or ""))
         for claim in world.claims
         if claim.state is not ClaimState.FINISHED and (claim.key in ends or claim.job_id)
     ]
 
 
-def _unended(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
+def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
     """What the queue does not show is submitted, or has ended in a way that is not known yet."""
     row: dict[str, Any] = {"entry": claim.name or claim.key.entry, "key": str(claim.key), "result": "submitted"}
     row |= {"job": claim.job_id, "submitted": claim.at or None}
@@ -154,12 +155,12 @@ def _unended(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRu
     elif job is not None:
         reason = job.reason if job.waits and job.reason not in {"None", "BeginTime"} else ""
         detail = "; ".join(filter(None, (restarted(job.restarts), reason)))
-        row |= {"result": _progress(job), "node": job.nodes, "detail": detail}
+        row |= {"result": _live_result(job), "node": job.nodes, "detail": detail}
         row |= {"started": None if job.waits else job.start}
     return run_facts(row)
 
 
-def _progress(job: Job) -> str:
+def _live_result(job: Job) -> str:
     if job.waits:
         return "held" if job.held else "pending"
     return "running" if job.live and job.state != "SUSPENDED" else job.state.lower()

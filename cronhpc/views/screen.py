@@ -51,10 +51,11 @@ def render(
     most, shown = len(notices), None
     if style.height and not everything:
         plain = replace(style, colour=False)  # colours take no room
-        room = style.height - 1 - _lines([*_top(known, plain, from_file=from_file), *below], style)  # 1: the prompt's
-        if _lines([*_attention(notices, plain, most), *_entries(rows, plain), *hints], style) > room:
+        around = [*_top(known, plain, from_file=from_file), *below, ""]  # the prompt's line, too
+        room = style.height - _line_count(around, style)
+        if _line_count([*_attention(notices, plain, most), *_entries(rows, plain), *hints], style) > room:
             hints = hints if not rows else []  # the table says which entries have not run yet
-            most, shown = _fitting(notices, rows, plain, room - _lines(hints, style))
+            most, shown = _fitting(notices, rows, plain, room - _line_count(hints, style))
     middle = [*_attention(notices, style, most), *_entries(rows, style, shown), *hints]
     return "\n".join([*_top(known, style, from_file=from_file), *middle, *below])
 
@@ -64,20 +65,20 @@ def _top(known: Status, style: Style, *, from_file: bool) -> list[str]:
     if known.cost:
         spent = f"{text.count(known.cost.jobs, 'job')}, {times.span(known.cost.cpu_seconds)} of CPU"
         top.append(f"cost    {spent} in {known.cost.days} days")  # what the scheduler itself took from the cluster
-    return [*top, _pale(known, style)] if from_file else top
+    return [*top, _seen_line(known, style)] if from_file else top
 
 
 def _fitting(notices: Sequence[Notice], rows: Sequence[Row], plain: Style, room: int) -> tuple[int, int | None]:
     """Of both as many as fit in `room` lines (None: all): of the table at least what runs, or a few rows."""
     least = min(max(sum(row.runs for row in rows), _LEAST_ROWS) + 1, len(rows))  # how many are left out has a line, too
     for most in range(max(min(len(notices), room), 0), -1, -1):
-        left = room - _lines(_attention(notices, plain, most), plain) - _TITLES
+        left = room - _line_count(_attention(notices, plain, most), plain) - _TITLES
         if left >= least or most <= 1:
             break
     return most, None if left >= len(rows) else max(left - 1, 1)
 
 
-def _lines(texts: Iterable[str], style: Style) -> int:
+def _line_count(texts: Iterable[str], style: Style) -> int:
     """How many lines of the terminal they fill, without colours."""
     wide = style.width or sys.maxsize
     lines = (line for each in texts for line in each.split("\n"))
@@ -93,8 +94,8 @@ def _header(known: Status, style: Style, *, from_file: bool) -> str:
     return style.paint(left, "bold") + " " * max(gap, 2) + style.paint(right, "dim")
 
 
-def _pale(known: Status, style: Style) -> str:
-    when = f"{style.said(known.now)} ({style.distance(known.now)})"
+def _seen_line(known: Status, style: Style) -> str:
+    when = f"{style.dated(known.now)} ({style.distance(known.now)})"
     return f"seen    as the owner's scheduler saw it {when}"
 
 
@@ -123,21 +124,21 @@ def _attention(rows: Sequence[Notice], style: Style, most: int) -> list[str]:
     shown = rows[:most]
     names = min(max((text.width(text.name(row.name)) for row in shown), default=0), max(_NAME, style.width // 3))
     lines = ["", style.paint("needs attention", "bold")]
-    whats = [_what(row, style) for row in shown]
-    wide = _what_width(shown, whats, names, style)
+    whats = [_what_since(row, style) for row in shown]
+    wide = _middle_width(shown, whats, names, style)
     for row, what in zip(shown, whats, strict=True):
         lines += _attention_row(row, what, names, wide, style)
     left = len(rows) - len(shown)
     return [*lines, f"  and {left} more: {style.command('status', options=_ALL)}"] if left else lines
 
 
-def _what(row: Notice, style: Style) -> str:
+def _what_since(row: Notice, style: Style) -> str:
     at = row.at
     what = style.text(row.what)
-    return f"{what}, {row.when} {style.said(at)}" if at is not None else what
+    return f"{what}, {row.when} {style.dated(at)}" if at is not None else what
 
 
-def _what_width(rows: Sequence[Notice], whats: Sequence[str], names: int, style: Style) -> int:
+def _middle_width(rows: Sequence[Notice], whats: Sequence[str], names: int, style: Style) -> int:
     """How wide the middle column is: as the widest of those that leave room for their fix."""
     room = style.width - names - 4 if style.width else 0
     fixes = [text.width(style.text(row.fix)) for row in rows]
@@ -180,12 +181,12 @@ def _rows(known: Status, style: Style) -> list[Row]:
     about = "~" if DIALECTS.get(known.batch.name, SLURM).minutes else ""
     rows = [
         Row(_entry_cells(entry, style, known.now, about), any(not run.ahead for run in entry.runs))
-        for entry in sorted(known.entries, key=_order)
+        for entry in sorted(known.entries, key=_sort_key)
     ]
     deleted = [(each.name, run) for each in known.deleted for run in each.runs if not run.ahead]
     return rows + [
         Row(
-            [text.name(name), ("deleted", "yellow"), style.at(run.slot), *_running(run, known.now, about), "-"],
+            [text.name(name), ("deleted", "yellow"), style.at(run.slot), *_live_cells(run, known.now, about), "-"],
             runs=True,
         )
         for name, run in deleted
@@ -204,7 +205,7 @@ def _entries(rows: Sequence[Row], style: Style, most: int | None = None) -> list
     return ["", *lines, *([style.paint(what + style.command("status", options=_ALL), "dim")] if hidden else [])]
 
 
-def _order(entry: EntryStatus) -> tuple[bool, int, str]:
+def _sort_key(entry: EntryStatus) -> tuple[bool, int, str]:
     return blocked(entry) != "", entry.next or LATEST, entry.name
 
 
@@ -227,14 +228,14 @@ def _entry_cells(entry: EntryStatus, style: Style, seen: Instant, about: str) ->
     first, streak = [text.name(entry.name), _next(entry, style)], _streak(entry)
     if live:
         beside = sum(run.state == live[0].state for run in live)
-        return [*first, style.at(live[0].slot), *_running(live[0], seen, about, beside), streak]
+        return [*first, style.at(live[0].slot), *_live_cells(live[0], seen, about, beside), streak]
     if not last:
         return [*first, "-", ("not yet", "dim"), "-", "-", streak]
     result = (runs.result_words(last), runs.result_colour(last.result))
     return [*first, style.at(last.slot), result, times.took(last.took), times.took(last.waited), streak]
 
 
-def _running(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> list[Cell]:
+def _live_cells(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> list[Cell]:
     """RESULT, TOOK, WAITED of a run that had not ended when it was `seen` (by another's file, that may be long ago).
 
     `about` stands before times that the batch system tells by the minute. `beside`: how many of its entry are so.
@@ -278,13 +279,13 @@ def _hints(known: Status, style: Style) -> list[str]:
     if not known.entries:
         return ["", *_first_steps(known, style)]
     new = [e for e in known.entries if not (e.last or e.runs or blocked(e))]
-    lines = [_new(entry, style) for entry in new] if len(new) == 1 else []
+    lines = [_new_entry_hint(entry, style) for entry in new] if len(new) == 1 else []
     if len(new) > 1:  # the table says which
         fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
-        first = min(fit or new, key=_order)
+        first = min(fit or new, key=_sort_key)
         lines.append(f"{len(new)} entries have not run yet; one now: {style.command('run', first.name)}")
     by_login = known.chain.via == "login"
-    ahead = [e for e in known.entries if not e.series and _comes_all_the_same(e, by_login=by_login)]
+    ahead = [e for e in known.entries if not e.series and _starts_though_one_runs(e, by_login=by_login)]
     if fresh := [text.name(e.name) for e in known.entries if e.reason == Reason.JUST_CHANGED]:
         lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(known.now, style)}")
     lines += [
@@ -294,7 +295,7 @@ def _hints(known: Status, style: Style) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _comes_all_the_same(entry: EntryStatus, *, by_login: bool) -> bool:
+def _starts_though_one_runs(entry: EntryStatus, *, by_login: bool) -> bool:
     """Whether a run waits for its slot behind another that its policy would have it wait for."""
     runs = entry.runs
     if len(runs) <= 1 or not runs[-1].ahead:
@@ -304,7 +305,7 @@ def _comes_all_the_same(entry: EntryStatus, *, by_login: bool) -> bool:
     return bool(entry.overlap == "skip")
 
 
-def _new(entry: EntryStatus, style: Style) -> str:
+def _new_entry_hint(entry: EntryStatus, style: Style) -> str:
     at = entry.next
     due = f"next {style.clock(at)} ({style.distance(at)})" if at and at > style.now else "due now"
     return f"{text.name(entry.name)} has not run yet: {due}; now: {style.command('run', entry.name)}"

@@ -108,7 +108,7 @@ def facts(
         chain=chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         entries=(*map(index.entry, world.entries), *filter(None, map(index.series, world.series))),
         deleted=index.deleted(),
-        trouble=trouble if ticked else _still(before, plan),
+        trouble=trouble if ticked else _still_wanted(before, plan),
         switches=tuple(
             replace(_with_jobs(_switch(each, world, about.directory), plan, world), unmatched=nameless.get(each.title))
             for each in world.switches.found
@@ -122,7 +122,7 @@ def facts(
 
 
 _OF_ENTRIES = Submit | Skip | Wait  # what a plan says of their slots
-_SHOWN = 7 * 86400  # seconds that a series is shown after its end
+_SERIES_SHOWN = 7 * 86400  # seconds that a series is shown after its end
 _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 
@@ -131,21 +131,21 @@ def _trouble(outcome: Outcome, now: int) -> Trouble:
     from cronhpc.views.decisions import decision_facts
 
     row, done, cause = decision_facts(outcome.decision, {}), str(outcome.done), outcome.cause or None
-    return Trouble(*_which(row), row.get("job"), row.get("switch"), done, outcome.detail, now, cause)
+    return Trouble(*_identity(row), row.get("job"), row.get("switch"), done, outcome.detail, now, cause)
 
 
-def _which(row: Mapping[str, Any]) -> tuple[str, str | None, str | None, int | None]:
+def _identity(row: Mapping[str, Any]) -> tuple[str, str | None, str | None, int | None]:
     """What a decision is known by from one tick to the next."""
     return row["decision"], row.get("entry"), row.get("link"), epoch(row.get("slot"))
 
 
-def _still(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
+def _still_wanted(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
     """Of what the last tick could not do: what the next one would try again."""
     if not before:
         return ()
     from cronhpc.views.decisions import decision_facts
 
-    asked = {_which(decision_facts(decision, {})) for decision in plan.decisions}
+    asked = {_identity(decision_facts(decision, {})) for decision in plan.decisions}
     return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in asked)
 
 
@@ -168,7 +168,7 @@ def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status
     before = {row.path: row for row in known.switches}
     rows = [row for row in known.switches if not row.path.startswith(folders)]
     for each in switches:
-        now_there = _as_it_lies(each, now, f"{known.directory}/{each.kind}/{each.name}", ours=True)
+        now_there = _switch_on(each, now, f"{known.directory}/{each.kind}/{each.name}", ours=True)
         new = SwitchStatus(**by_field(now_there), ending=(), warned=(), ends=None, left_alone=())
         rows.append(replace(before.get(now_there.path, new), **by_field(now_there)))
     standing = [SwitchOn(*(getattr(row, name) for name in SwitchOn.__match_args__)) for row in rows if not row.expired]
@@ -193,10 +193,10 @@ def _start(series: Series, dialect: Dialect) -> str:
 def _switch(switch: Switch, world: World, directory: str) -> SwitchOn:
     polled = any(row.name == switch.name and row.file for row in world.settings.switches)
     ours = polled or switch.path.startswith(f"{directory}/{switch.kind}/")
-    return _as_it_lies(switch, world.now, switch.path, ours=ours)
+    return _switch_on(switch, world.now, switch.path, ours=ours)
 
 
-def _as_it_lies(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
+def _switch_on(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
     return SwitchOn(**by_field(switch) | {"path": path}, expired=switch.expired(now), ours=ours)
 
 
@@ -293,7 +293,7 @@ class _Index:
             facts = replace(facts, runs=(runs.first_piece(newest), *facts.runs))
         going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.resting)
         ended = (facts.last and facts.last.ended) or series.at
-        if not going and ended and ended < self.world.now - _SHOWN:
+        if not going and ended and ended < self.world.now - _SERIES_SHOWN:
             return None
         said = (series.when, series.runs, series.ends, series.resting, series.crashed, series.trouble)
         return replace(facts, series=SeriesStatus(*said, going, _start(series, self.world.dialect)))

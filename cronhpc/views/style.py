@@ -44,8 +44,8 @@ class Style:
     def wrapped(self, words: str, columns: int) -> list[str]:
         """`words` as its reader can use it, in lines; see `wrap`. A command on several of them can be pasted, too."""
         parts = words.parts if isinstance(words, Advice) else (words,)
-        kept = [part if isinstance(part, str) else _kept(part.words(self.directory)) for part in parts]
-        lines = [line for whole in wrap("".join(kept), columns) for line in _continued(whole, columns)]
+        kept = [part if isinstance(part, str) else _unbreakable(part.words(self.directory)) for part in parts]
+        lines = [line for whole in wrap("".join(kept), columns) for line in _shell_lines(whole, columns)]
         return [line.replace(_WITHIN, " ") for line in lines]
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
@@ -56,8 +56,8 @@ class Style:
         at = epoch(instant) if isinstance(instant, str) else instant
         return "-" if at is None else self.clock(at)
 
-    def said(self, at: int) -> str:
-        return times.said(at, self.now, self.zone)
+    def dated(self, at: int) -> str:
+        return times.dated(at, self.now, self.zone)
 
     def whole(self, at: int) -> str:
         return times.whole(at, self.now, self.zone)
@@ -103,7 +103,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
     cells = [each[1:] for each in zip([column.title for column in columns], *rows, strict=True)]
     last = cells[-1]
     cells[-1] = tuple(style.text(cell) if isinstance(cell, Advice) else cell for cell in last)
-    used, widths = _fit(columns, cells, style.width)
+    used, widths = _fitted(columns, cells, style.width)
     below = [
         [each for each in cell.parts if isinstance(each, Command)]
         if isinstance(cell, Advice) and text.width(_words(shown)) > widths[-1]
@@ -113,7 +113,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
     if any(below):
         shorter = zip(last, cells[-1], below, strict=True)
         cells[-1] = tuple(_without_commands(cell) if cut else shown for cell, shown, cut in shorter)
-        used, widths = _fit(columns, cells, style.width)
+        used, widths = _fitted(columns, cells, style.width)
     shown = [columns[i] for i in used]
     titles = [column.title for column in shown]
     lines = [style.paint(_line(shown, titles, [widths[i] for i in used]), "dim")] if any(titles) else []
@@ -129,7 +129,7 @@ def _without_commands(cell: Cell) -> str:
     return "".join(part for part in parts if isinstance(part, str)).rstrip(" :")
 
 
-def _fit(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
+def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
     """Which columns are shown, and how wide each is. `cells`: by column.
 
     Columns that may be cut give way down to an easy width, then optional ones go, then those are cut to the least.
@@ -143,7 +143,7 @@ def _fit(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: int) 
         return used, widths
     easy = [min(w, _EASY * c.least) if c.least else w for c, w in zip(columns, widths, strict=True)]
     for index in sorted(used, key=lambda i: -columns[i].optional):
-        if _total(used, easy) <= room or not columns[index].optional:
+        if _total_width(used, easy) <= room or not columns[index].optional:
             break
         used.remove(index)
     return used, _cut(columns, used, widths, room)
@@ -152,7 +152,7 @@ def _fit(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: int) 
 def _cut(columns: Sequence[Column], used: list[int], widths: list[int], room: int) -> list[int]:
     """The widest first, so that a long text does not cost a short name its letters."""
     widths = list(widths)
-    for _ in range(_total(used, widths) - room):
+    for _ in range(_total_width(used, widths) - room):
         wide = [i for i in used if columns[i].least and widths[i] > columns[i].least]
         if not wide:
             break
@@ -160,7 +160,7 @@ def _cut(columns: Sequence[Column], used: list[int], widths: list[int], room: in
     return widths
 
 
-def _total(used: list[int], widths: list[int]) -> int:
+def _total_width(used: list[int], widths: list[int]) -> int:
     return sum(widths[i] for i in used) + len(_GAP) * (len(used) - 1)
 
 
@@ -200,12 +200,12 @@ def wrap(words: str, columns: int, used: int = 0) -> list[str]:
     return [*lines, line]
 
 
-def _kept(words: Sequence[str]) -> str:
+def _unbreakable(words: Sequence[str]) -> str:
     """A command as one word to `wrap`."""
     return _BETWEEN.join(word.replace(" ", _WITHIN) for word in words)
 
 
-def _continued(line: str, columns: int) -> Iterator[str]:
+def _shell_lines(line: str, columns: int) -> Iterator[str]:
     """The line, broken within a command too wide for it as a shell takes it: all but the last end with a backslash."""
     if not columns or text.width(line) <= columns:
         yield line.replace(_BETWEEN, " ")

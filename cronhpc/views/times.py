@@ -16,7 +16,7 @@ def local(at: int, zone: tzinfo) -> datetime:
     return datetime.fromtimestamp(at, zone)
 
 
-def _hands(moment: datetime, *, seconds: bool) -> str:
+def _time_of_day(moment: datetime, *, seconds: bool) -> str:
     """The time of day; with its zone in the hour that the clocks pass twice."""
     text = f"{moment:%H:%M:%S}" if seconds else f"{moment:%H:%M}"
     other = moment.replace(fold=1 - moment.fold)
@@ -37,7 +37,7 @@ def clock(at: int, now: int, zone: tzinfo, *, seconds: bool = False) -> str:
 @lru_cache(maxsize=4096)  # a table says many an instant again and again: entries share their minutes
 def _clock(at: int, now: int, zone: tzinfo, seconds: bool) -> str:  # noqa: FBT001 - as `clock` has it
     moment, today = local(at, zone), local(now, zone)
-    hands = _hands(moment, seconds=seconds)
+    hands = _time_of_day(moment, seconds=seconds)
     days = (moment.date() - today.date()).days
     if days == 0:
         return hands
@@ -46,15 +46,15 @@ def _clock(at: int, now: int, zone: tzinfo, seconds: bool) -> str:  # noqa: FBT0
     return f"{_date(moment, today)} {hands}"
 
 
-def said(at: int, now: int, zone: tzinfo) -> str:
+def dated(at: int, now: int, zone: tzinfo) -> str:
     """As in a sentence: `today 04:00`, `yesterday 22:00`, `tomorrow 04:00`, `Sat 28 Nov 04:00`."""
     moment, today = local(at, zone), local(now, zone)
     word = {-1: "yesterday", 0: "today", 1: "tomorrow"}.get((moment.date() - today.date()).days)
-    return f"{word} {_hands(moment, seconds=False)}" if word else _with_day(moment, today)
+    return f"{word} {_time_of_day(moment, seconds=False)}" if word else _with_day(moment, today)
 
 
 def _with_day(moment: datetime, today: datetime) -> str:
-    return f"{DAYS[moment.weekday()]} {_date(moment, today)} {_hands(moment, seconds=False)}"
+    return f"{DAYS[moment.weekday()]} {_date(moment, today)} {_time_of_day(moment, seconds=False)}"
 
 
 def whole(at: int, now: int, zone: tzinfo) -> str:

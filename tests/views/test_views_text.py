@@ -153,7 +153,7 @@ CLOCKS = {
 @pytest.mark.parametrize(("instant", "short", "said"), CLOCKS.values(), ids=CLOCKS)
 def test_a_time_is_as_short_as_is_clear(instant: int, short: str, said: str) -> None:
     assert times.clock(instant, NOW, PARIS) == short
-    assert times.said(instant, NOW, PARIS) == said
+    assert times.dated(instant, NOW, PARIS) == said
 
 
 def test_in_the_hour_that_comes_twice_the_zone_is_said() -> None:
