@@ -300,9 +300,8 @@ def _starts_though_one_runs(entry: EntryStatus, *, by_login: bool) -> bool:
     runs = entry.runs
     if len(runs) <= 1 or not runs[-1].ahead:
         return False
-    if by_login:  # a day's runs wait, so only behind one that lives
-        return entry.overlap != "allow" and not runs[0].ahead
-    return bool(entry.overlap == "skip")
+    # From a login node a day's runs wait, so only behind one that lives.
+    return entry.overlap != "allow" and not (by_login and runs[0].ahead)
 
 
 def _new_entry_hint(entry: EntryStatus, style: Style) -> str:

@@ -24,6 +24,7 @@ from cronhpc.core.model import (
     JobEnd,
     Key,
     Outcome,
+    Policies,
     Problem,
     Queue,
     Result,
@@ -624,10 +625,17 @@ def test_an_entry_in_a_row(world: World, row: str) -> None:
     assert re.split(r" {2,}", shown[title + 1]) == row.split("  ")
 
 
-def test_of_a_run_that_waits_for_its_slot_behind_a_live_one_it_is_said_that_it_starts_all_the_same() -> None:
+@pytest.mark.parametrize("overlap", ["skip", "replace"])
+def test_of_a_run_that_waits_for_its_slot_behind_a_live_one_it_is_said_that_it_starts_all_the_same(
+    overlap: str,
+) -> None:
     (now, job_now), (following, job_following) = running("fit", at("14:00"), "7"), running("fit", at("14:10"), "8")
     ahead = replace(job_following, state="PENDING", start=at("14:10"))
-    world = replace(QUIET, entries=(entry("fit", "*/10 * * * *"),), claims=(now, following))
+    world = replace(
+        QUIET,
+        entries=(replace(entry("fit", "*/10 * * * *"), policies=Policies(overlap=overlap)),),
+        claims=(now, following),
+    )
     shown = screen(replace(world, queue=Queue((job_now, ahead))))
     assert shown.endswith("fit: the next run is already queued, and starts even if this one still runs")
 
