@@ -43,6 +43,7 @@ def noted(self, argv, *rest, **named):
 subprocess.Popen.__init__ = noted
 cli.main(["tick", "--dir", sys.argv[1]])
 """
+TICK = "import sys; sys.modules['rich'] = None; from cronhpc.cli import entry_point; entry_point()"
 LATE = 300  # seconds ago the entries were due
 
 
@@ -81,8 +82,8 @@ class Bench:
         return aims.Used(float(wall), float(user) + float(system))
 
     def tick(self, root: Path) -> aims.Used:
-        """The same of a tick."""
-        return self.timed(sys.executable, "-m", "cronhpc", "tick", "--dir", str(root))
+        """The same of a tick, as users have it: structlog loads rich where that is, as it is here for a linter."""
+        return self.timed(sys.executable, "-c", TICK, "tick", "--dir", str(root))
 
     def clear(self) -> None:
         """End all jobs."""
