@@ -248,11 +248,8 @@ def side_by_side(function: Callable[[U], T], values: Sequence[U], parallel: int)
 def _pooled(function: Callable[[U], T], values: Sequence[U], parallel: int) -> Iterator[T]:
     from concurrent.futures import ThreadPoolExecutor
 
-    pool = ThreadPoolExecutor(parallel)
-    try:
-        yield from pool.map(function, values)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(parallel) as pool:
+        yield from pool.map(function, values)  # which cancels what has not begun where it is closed
 
 
 # --- the environment --------------------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from cronhpc.batch import process
-from cronhpc.batch.process import Finished, Missing, run, run_many, which
+from cronhpc.batch.process import Finished, Missing, run, run_many, side_by_side, which
 from cronhpc.core.model import CronhpcError
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -185,6 +186,21 @@ def test_no_more_than_so_many_at_once() -> None:
 def test_a_mistake_of_ours_is_raised_not_kept() -> None:
     with pytest.raises(ZeroDivisionError):
         run_many([lambda: 1 // 0, lambda: 1], 2)
+
+
+def test_where_nobody_asks_on_what_has_not_begun_is_left() -> None:
+    begun = []
+
+    def task(number: int) -> int:
+        begun.append(number)
+        time.sleep(0.01)
+        return number
+
+    results = side_by_side(task, range(1000), 2)
+    assert next(results) == 0
+    assert isinstance(results, Generator)
+    results.close()
+    assert len(begun) < 1000
 
 
 def test_nothing_to_do() -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.core.model import EntryState
+from cronhpc.engine import notify
 from cronhpc.store import memory
 from tests.cli.test_cli import Shell
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
-from tests.engine.test_notify import Server
+from tests.engine.test_notify import QUICK, Server
 from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
 
 pytestmark = pytest.mark.processes
@@ -165,7 +166,10 @@ def _nothing_tells(secret: str, said: str, shell: Shell) -> None:
             assert secret not in path.read_text(errors="replace"), path
 
 
-def test_a_server_that_hangs_breaks_no_tick(shell: Shell, server: Server, night: Callable[..., Night]) -> None:
+def test_a_server_that_hangs_breaks_no_tick(
+    shell: Shell, server: Server, night: Callable[..., Night], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(notify.send.__kwdefaults__ or {}, "timeouts", QUICK)
     one = night()
     (shell.home / "ping").write_text(f"{server.url}/hang{SECRET}\n")
     began = time.monotonic()
