@@ -354,7 +354,7 @@ class _Index:
             if claim.job_id
             or (claim.state is ClaimState.CLAIMED and claim.at > last)  # older: it could not be submitted
             if claim.state is not ClaimState.FINISHED
-            and claim.key not in ended | self.withdrawn | self.submitted.keys()
+            and not any(claim.key in keys for keys in (ended, self.withdrawn, self.submitted))
         ]
         return sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0)
 
