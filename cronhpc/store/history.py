@@ -101,15 +101,16 @@ def _read(lines: list[bytes]) -> list[Row]:
     """The rows among them. Read as one list where that can be, in two thirds of the time; corrupt ones are left out."""
     whole = [line for line in lines if line.strip()]
     block = b"[" + b",".join(whole) + b"]"
-    rows = decoded(block)
-    if rows is None or len(rows) != len(whole):
-        rows = [decoded(line) for line in whole]
-    doubtful = re.search(_NEGATIVE, block) or b"\\u0000" in block or _HUGE in block.translate(_AS_NOUGHTS)
-    return [
-        decode.decode(row, decode.HISTORY)[0] if doubtful or not _are_plain(*row, *map(type, row.values())) else row
-        for row in rows
-        if isinstance(row, dict)
-    ]
+    read = decoded(block)
+    if read is None or len(read) != len(whole):
+        read = [decoded(line) for line in whole]
+    rows = [row for row in read if isinstance(row, dict)]
+    shapes = {(*row, *map(type, row.values())) for row in rows}
+    doubtful = b"\\" in block and b"\\u0000" in block
+    doubtful = doubtful or bool(re.search(_NEGATIVE, block)) or _HUGE in block.translate(_AS_NOUGHTS)
+    if doubtful or not all(map(_are_plain, shapes)):
+        return [decode.decode(row, decode.HISTORY)[0] for row in rows]
+    return rows
 
 
 _NEGATIVE = rb":\s*-"
@@ -117,7 +118,7 @@ _HUGE, _AS_NOUGHTS = b"0" * 12, bytes.maketrans(b"123456789", b"0" * 9)  # a num
 
 
 @lru_cache(maxsize=256)  # few kinds of rows are written
-def _are_plain(*names_and_types: object) -> bool:
+def _are_plain(names_and_types: tuple[object, ...]) -> bool:
     """Whether fields of these names have those types: in all rows, but for what somebody else has written."""
     number = len(names_and_types) // 2
     return (*map(_PLAIN.get, names_and_types[:number]),) == names_and_types[number:]
