@@ -64,7 +64,7 @@ def options(header: Header, facts: Facts, dialect: Dialect) -> Iterator[Problem]
         for option in header.options:
             if why := spelling.fault(option, dialect):
                 key = option.written.split(" ")[0].lstrip("-")
-                yield Problem("E207", f"{_shown(option)}: {why[0]}", why[1], line=option.line, key=key)
+                yield Problem("E207", f"{_as_written(option)}: {why[0]}", why[1], line=option.line, key=key)
         yield from _folders(header, facts)
         return
     told = {(each.line, each.key) for each in header.problems}
@@ -75,7 +75,7 @@ def options(header: Header, facts: Facts, dialect: Dialect) -> Iterator[Problem]
     yield from _world(header, facts)
 
 
-def _shown(option: Option) -> str:
+def _as_written(option: Option) -> str:
     return f'"{option.directive} {option.written}"'
 
 
@@ -83,7 +83,7 @@ def _value(option: Option) -> Iterator[Problem]:
     value = option.value
     if value is None:
         return
-    shown, name = _shown(option), f"--{option.name}"
+    shown, name = _as_written(option), f"--{option.name}"
     why = sbatch_options.fault(option.name, value)
     tilde = option.name in _PATHS and value.startswith("~")
     if tilde or _VARIABLE.search(value):
@@ -107,7 +107,7 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
     """Of several types sbatch drops those that it does not know, without a word."""
     unknown = [w for w in (option.value or "").split(",") if w.lower() not in sbatch_options.MAIL_TYPES]
     for word in unknown:
-        what = f'{_shown(option)}: sbatch ignores "{word}".'
+        what = f'{_as_written(option)}: sbatch ignores "{word}".'
         right = sbatch_options.nearest_mail_type(word.strip())
         fix = f"Write {right}, without blanks." if word != word.strip() else f"Write {right}."
         yield Problem("W222", what, fix, line=option.line, key="mail-type")
@@ -137,7 +137,7 @@ def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
             fix = f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant."
         else:
             continue
-        yield Problem(code, f"{_shown(option)}: {what}", fix, line=option.line, key=name)
+        yield Problem(code, f"{_as_written(option)}: {what}", fix, line=option.line, key=name)
 
 
 def _together(header: Header, added: Mapping[str, str]) -> Iterator[Problem]:
@@ -158,11 +158,11 @@ def _repeated(header: Header) -> Iterator[Problem]:
         if option.value == before.value or option.name == "mail-type" or option.name.startswith("-"):  # they add up
             continue
         if option.directive != before.directive:
-            what = f"{_shown(option)} wins over {_shown(before)} of line {before.line}."
+            what = f"{_as_written(option)} wins over {_as_written(before)} of line {before.line}."
             fix = "Remove one, or add #SBATCH --ignore-pbs."
             yield Problem("W217", what, fix, line=option.line, key=option.name)
         else:
-            what = f"{_shown(option)}: line {before.line} says {before.written}, and the last one counts."
+            what = f"{_as_written(option)}: line {before.line} says {before.written}, and the last one counts."
             yield Problem("W220", what, "Remove one.", line=option.line, key=option.name)
 
 
@@ -185,11 +185,13 @@ def _folders(header: Header, facts: Facts) -> Iterator[Problem]:
         folder = _fixed_folder(option.value or "") if option else ""
         if option and folder and folder not in told and facts.is_folder(folder) is False:
             told.add(folder)
-            what = f"{_shown(option)}: there is no folder {folder}, so the job would fail without a log."
+            what = f"{_as_written(option)}: there is no folder {folder}, so the job would fail without a log."
             yield Problem("W215", what, f"mkdir -p {shlex.quote(folder)}", line=option.line, key=option.name)
     chdir = header.find("chdir")
     if chdir and (chdir.value or "").startswith("/") and facts.is_folder(chdir.value or "") is False:
-        what = f"{_shown(chdir)}: there is no such folder here; where the scheduler sees none, no run is submitted."
+        what = (
+            f"{_as_written(chdir)}: there is no such folder here; where the scheduler sees none, no run is submitted."
+        )
         yield Problem(
             "W216", what, "Write a folder that all nodes see, or make this one.", line=chdir.line, key="chdir"
         )
@@ -206,7 +208,7 @@ def _too_much(header: Header, known: Mapping[str, Partition], chosen: str) -> It
         if option is None or wanted is None or not given or any(not room or wanted <= room for room in given):
             continue
         room, names = max(filter(None, given)), ", ".join(each.name for each in where)
-        what = f"{_shown(option)}: partition {names} gives at most {shown(room)}."
+        what = f"{_as_written(option)}: partition {names} gives at most {shown(room)}."
         more = sorted(each.name for each in known.values() if (most(each) or wanted) >= wanted and not each.accounts)
         others = f", or another partition: {', '.join(more[:_NEAREST])}" if more else ""
         fix = f"The job would be refused, or wait for ever: ask for less{others}."
@@ -243,7 +245,7 @@ _MEASURES: dict[str, tuple[_Asked, _Most, Callable[[float], str]]] = {
 def _partitions(option: Option, known: Mapping[str, Partition]) -> Iterator[Problem]:
     for name in (option.value or "").split(","):
         if name and name not in known and not _VARIABLE.search(name):
-            what = f"{_shown(option)}: this cluster has no partition {name}."
+            what = f"{_as_written(option)}: this cluster has no partition {name}."
             yield Problem("E227", what, _which_partition(name, known), line=option.line, key="partition")
 
 

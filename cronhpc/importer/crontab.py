@@ -167,7 +167,7 @@ class Crontab(Reader):
             what = f'"{word}" in front of the command is the user of a system crontab.'
             self.report(number, what, "Read such a table with --system. It is not imported.")
             return None
-        return self._some(number, rest)
+        return self._runnable(number, rest)
 
     def _as_user(self, number: int, rest: str) -> str | None:
         match = _USER.fullmatch(rest)
@@ -178,9 +178,9 @@ class Crontab(Reader):
             what = f"it runs as {match['user']}; a cron directory's jobs run as its owner, here {self.around.user}."
             self.report(number, what, f"Let {match['user']} import it.")
             return None
-        return self._some(number, match["command"])
+        return self._runnable(number, match["command"])
 
-    def _some(self, number: int, command: str) -> str | None:
+    def _runnable(self, number: int, command: str) -> str | None:
         what, fix = no_command(command), "Correct the line."
         if not what:
             what, fix = table.command_of_placeholder(command) or table.zone_behind(command) or ("", "")

@@ -50,7 +50,7 @@ def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tup
         name = (
             there.rpartition("/")[2].removesuffix(".slurm")
             if there
-            else _unhold(name_of(job.command, job.job_name), used)
+            else _unused(name_of(job.command, job.job_name), used)
         )
         used.add(name.lower())
         path = there or f"{FOLDER}/{name}.slurm"
@@ -58,7 +58,7 @@ def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tup
     return tuple(found)
 
 
-def _unhold(wanted: str, used: Collection[str]) -> str:
+def _unused(wanted: str, used: Collection[str]) -> str:
     name, number = wanted, 1
     while name.lower() in used:
         number += 1

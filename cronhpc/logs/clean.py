@@ -235,7 +235,7 @@ class _Work:
             self.left = True
         if self.dry_run:
             self.bytes += sum(file.size for file in logs.measured(folder, names))
-            self.files += ((_shown(folder, name), str(Why.OLD)) for name in sorted(names))
+            self.files += ((_place(folder, name), str(Why.OLD)) for name in sorted(names))
             self._count(folder, Why.OLD, len(names))
             return
         gone = self._unlinked(folder, names)
@@ -259,7 +259,7 @@ class _Work:
     def _remove_for(self, folder: Folder, why: Why, files: list[LogFile]) -> int:
         if self.dry_run:
             gone = len(files)
-            self.files += ((_shown(folder, _base(file)), str(why)) for file in files)
+            self.files += ((_place(folder, _base(file)), str(why)) for file in files)
         else:
             gone = self._unlinked(folder, logs.unchanged(folder, files))
         if gone == len(files):
@@ -293,7 +293,7 @@ def _base(file: LogFile) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _shown(folder: Folder, name: str) -> str:
+def _place(folder: Folder, name: str) -> str:
     return f"{folder.shown}/{name}"
 
 

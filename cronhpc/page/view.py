@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from operator import attrgetter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from cronhpc.core.model import Result, command, entry_id, texts_of
@@ -20,11 +18,12 @@ from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, HistoryRun, Li
 from cronhpc.views.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from datetime import tzinfo
 
     from jinja2 import Template
 
+    from cronhpc.core.model import Row
     from cronhpc.views.style import Style
 
 
@@ -89,7 +88,6 @@ def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
         "written": style.whole(style.now),
         "version": known.cronhpc,
         "chain": {
-            "state": facts.state,
             "kind": "ok" if facts.state == chain.State.FINE else "bad" if facts.state in chain.LOST else "other",
             "words": chain.words(facts, known.batch.name, style),
             "fix": facts.fix,
@@ -113,7 +111,6 @@ def _sums(known: Status, pasts: Mapping[str, Past]) -> Facts:
         "rate": _rate(week),
         "runs": f"{week['ok'] + week['bad']:,}",
         "failed": f"{week['bad']:,}",
-        "attention": len(known.attention),
         "stopped": len(stopped),
         "entries": len(known.entries),
     }
@@ -177,7 +174,7 @@ def _href(log: str) -> str:
     return quote(log if "*" not in log else log.rpartition("/")[0] + "/")
 
 
-def _row(name: str, live: Sequence[Run], past: Past, hover: Hover, style: Style) -> Facts:
+def _past_and_present(name: str, live: Sequence[Run], past: Past, hover: Hover, style: Style) -> Facts:
     """What was, and is: the same of an entry, and of one that was deleted."""
     drawn = [*past.drawn, *live]
     return {
@@ -203,7 +200,7 @@ def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hove
     upcoming, name = entry.next, text.name(entry.name)
     to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
     result = runs.result_words(last) if last else _at_work(live) if live else "not yet"
-    return _row(entry.name, live, past, hover, style) | {
+    return _past_and_present(entry.name, live, past, hover, style) | {
         "order": (_ORDER[kind], entry.name),
         "kind": kind,
         "state": result if not blocked or blocked == "-" else blocked,
@@ -221,7 +218,7 @@ def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hove
 def _deleted_row(entry: DeletedEntry, past: Past, hover: Hover, style: Style) -> Facts:
     live, name = _live_runs(entry, style.now), text.name(entry.name)
     state = f"deleted, {_at_work(live)}" if live else "deleted"
-    return _row(entry.name, live, past, hover, style) | {
+    return _past_and_present(entry.name, live, past, hover, style) | {
         "order": (_ORDER["other"], entry.name),
         "kind": "other",
         "state": state,
@@ -297,7 +294,7 @@ def _run_row(run: HistoryRun, style: Style) -> Facts:
     }
 
 
-def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> Facts:
+def _failure(row: Row, tails: Mapping[str, str], style: Style) -> Facts:
     run = runs.run_facts(row)
     return {
         **_run_row(run, style),
@@ -328,9 +325,9 @@ class Past:
     drawn: list[Run] = field(default_factory=list)  # of the last 7 days
     results: Counter[str] = field(default_factory=Counter)  # of the last 30 days
     days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
-    newest: list[Mapping[str, Any]] = field(default_factory=list)  # rows of history
+    newest: list[Row] = field(default_factory=list)  # rows of history
 
-    def add(self, row: Mapping[str, Any], now: int) -> None:
+    def add(self, row: Row, now: int) -> None:
         """One row of history; they come newest first. One that tells no time is passed over."""
         started, ended = row.get("started"), row.get("ended")
         ready = max(row.get("slot") or 0, row.get("submitted") or 0) or started or ended
@@ -371,15 +368,15 @@ class Past:
         return [max(ended - started, 0) for started, ended in times if started is not None and ended is not None]
 
     @property
-    def failure(self) -> Mapping[str, Any] | None:
+    def failure(self) -> Row | None:
         """The newest of the last 7 days."""
-        return next((run.known for run in self.drawn if run.kind == "bad" and isinstance(run.known, Mapping)), None)
+        return next((run.known for run in self.drawn if run.kind == "bad" and isinstance(run.known, dict)), None)
 
 
 _RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
 
 
-def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
+def digest(rows: Iterable[Row], now: int) -> dict[str, Past]:
     """The past of every entry, by name. `rows`: history, newest first; what is older than 30 days is not asked for."""
     pasts: defaultdict[str, Past] = defaultdict(Past)
     until = now - MONTH * DAY
@@ -391,7 +388,7 @@ def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
     return dict(pasts)
 
 
-def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
+def failures(pasts: Mapping[str, Past]) -> list[Row]:
     """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
     newest = [past.failure for past in pasts.values() if past.failure is not None]
     return sorted(newest, key=lambda row: row.get("at", 0), reverse=True)[:_FAILURES]
@@ -428,7 +425,7 @@ class Run(NamedTuple):
     started: int | None
     ended: int | None
     kind: str
-    known: Mapping[str, Any] | LiveRun = MappingProxyType({})  # a row of history, or of a live one its facts
+    known: Row | LiveRun | None = None  # a row of history, or of a live one its facts
 
 
 class Scale(NamedTuple):
@@ -549,7 +546,7 @@ def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:
 
 def _run_words(run: Run, style: Style) -> str:
     """`today 04:00: failed (1), took 12s, waited 2m, job 4655, cpu2`."""
-    known = runs.run_facts(run.known) if isinstance(run.known, Mapping) else run.known
+    known = run.known if isinstance(run.known, LiveRun) else runs.run_facts(run.known or {})
     if isinstance(known, HistoryRun):
         result, took, waited = runs.result_words(known), known.took, known.waited
     else:
@@ -566,7 +563,7 @@ def _run_words(run: Run, style: Style) -> str:
     return f"{style.dated(known.slot or run.ready)}: {', '.join(said)}"
 
 
-def axis(now: int, zone: tzinfo) -> dict[str, Any]:
+def axis(now: int, zone: tzinfo) -> Facts:
     """Where days and hours lie: lines in units, words in percent of the line, by the clock of `zone`."""
     today = times.local(now, zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
 
