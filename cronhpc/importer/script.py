@@ -25,7 +25,6 @@ class Imported:
     path: str  # below the cron directory
     script: bytes
     job: Job
-    mark: str
     there: str = ""
 
     @property
@@ -54,7 +53,7 @@ def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tup
         )
         used.add(name.lower())
         path = there or f"{FOLDER}/{name}.slurm"
-        found.append(Imported(name, path, script(table.source, job, mark), job, mark, there))
+        found.append(Imported(name, path, script(table.source, job, mark), job, there))
     return tuple(found)
 
 

@@ -17,7 +17,6 @@ ClusterName             = lab
 JobRequeue              = 1
 KillWait                = 30 sec
 MinJobAge               = 300 sec
-ScronParameters         = enable
 SLURM_VERSION           = 24.11.5
 """
 PARTITIONS = (
@@ -58,7 +57,7 @@ def test_partitions() -> None:
 def test_all_of_it() -> None:
     found = cluster_of(ask, "alice")
     assert (found.site.cluster, found.site.version, found.site.account) == ("lab", "24.11.5", "abc")
-    assert (found.kill_wait, found.requeue, found.scrontab, found.clock) == (30, True, True, 1795826219)
+    assert (found.kill_wait, found.requeue, found.clock) == (30, True, 1795826219)
     assert found.accounts_enforced
     assert found.limits == (
         Limit("account abc", 9),

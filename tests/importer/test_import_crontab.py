@@ -602,24 +602,24 @@ def test_names_are_unique_and_never_an_existing_entrys() -> None:
     assert [row.path for row in rows] == ["cron.d/backup-2.slurm", "cron.d/backup-4.slurm", "cron.d/Backup-5.slurm"]
 
 
+def mark_of(row: Imported) -> str:
+    """What its script carries."""
+    found = MARK.search(row.script)
+    assert found is not None
+    return found[1].decode()
+
+
 def test_the_same_table_again_is_there_already() -> None:
     table = table_of("# a\n0 1 * * * x\n0 1 * * * x\nA=b\n0 2 * * * y\n")
     first = named(table, (), {})
-    assert len({row.mark for row in first}) == 3
-    marks = {row.mark: f"cron.daily/{row.name}.slurm" for row in first}
+    marks = {mark_of(row): f"cron.daily/{row.name}.slurm" for row in first}
+    assert len(marks) == 3
     moved = table_of(
         "# b\n\n0 1 * * * x\n0 1 * * * x\nA=b\n\n0 2 * * * y\n0 3 * * * x\n", Surroundings("alice", "Asia/Tokyo")
     )
     again = named(moved, {row.name for row in first}, marks)
     assert [row.there for row in again] == ["cron.daily/x.slurm", "cron.daily/x-2.slurm", "cron.daily/y.slurm", ""]
     assert [row.name for row in again] == ["x", "x-2", "y", "x-3"]
-
-
-def test_a_script_carries_its_mark() -> None:
-    (row,) = imported("@daily x\n")
-    found = MARK.search(row.script)
-    assert found is not None
-    assert found[1].decode() == row.mark
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -118,7 +118,6 @@ def cluster_of(ask: Ask, user: str, qos: str = "") -> Cluster:
         limits=_limits(once, user, site.cluster, wanted) if site.accounting else (),
         kill_wait=_number(config.get("KillWait", "")),
         requeue={"1": True, "0": False}.get(config.get("JobRequeue", "")),
-        scrontab="enable" in config.get("ScronParameters", "").lower() if "ScronParameters" in config else None,
         clock=controller_clock(text),
         accounts_enforced="associations" in config.get("AccountingStorageEnforce", ""),
     )

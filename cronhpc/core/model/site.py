@@ -74,7 +74,6 @@ class Cluster:
     limits: tuple[Limit, ...] = ()
     kill_wait: int | None = None  # seconds
     requeue: bool | None = None
-    scrontab: bool | None = None
     clock: int | None = None  # the controller's, when it answered
     accounts_enforced: bool = False
 
