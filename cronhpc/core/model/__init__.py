@@ -3,94 +3,12 @@
 All instants are whole seconds since 1970-01-01 UTC (`int`); all durations are seconds.
 """
 
-# What is imported here is this package's face.
-# ruff: noqa: F401
+# This package's face: all that its modules name, and what is imported here.
+# ruff: noqa: F401, F403
 # mypy: implicit-reexport
 
-from cronhpc.core.model.entries import (
-    Entry,
-    EntryRow,
-    KillRecord,
-    Policies,
-    Series,
-    Settings,
-    SettingsError,
-    Switch,
-    Switches,
-    SwitchSetting,
-)
-from cronhpc.core.model.runs import (
-    ENDS,
-    FAILURES,
-    LOG_NAME,
-    NEVER_STARTS,
-    NEW_STATE,
-    PAUSED,
-    TOKEN,
-    UNLISTED,
-    Claim,
-    ClaimState,
-    EntryState,
-    Fault,
-    Instant,
-    Job,
-    JobEnd,
-    Key,
-    Queue,
-    Result,
-    Row,
-    cut_comment,
-    entry_id,
-    link_names,
-    log_name,
-    may_never_start,
-    restarted,
-    slot_of,
-    slot_text,
-    standing_for,
-    task_list,
-    task_ranges,
-    token,
-)
-from cronhpc.core.model.world import (
-    CLOCKS_APART,
-    LONGER,
-    SCHEDULED,
-    Accounting,
-    Adopt,
-    BadNode,
-    Call,
-    Cancel,
-    CancelLink,
-    ChainFacts,
-    Decision,
-    Disabled,
-    Done,
-    Finish,
-    Hold,
-    KeepLink,
-    LeaveCause,
-    LeaveChain,
-    LinkRecord,
-    LogFile,
-    MoveLink,
-    Obstacle,
-    Outcome,
-    Plan,
-    Reason,
-    Release,
-    Rerun,
-    SchedulerState,
-    Skip,
-    Started,
-    Stop,
-    Submit,
-    SubmitLink,
-    Told,
-    Unhold,
-    Wait,
-    Withdraw,
-    World,
-)
+from cronhpc.core.model.entries import *
+from cronhpc.core.model.runs import *
+from cronhpc.core.model.world import *
 from cronhpc.cron.values import CronhpcError
 from cronhpc.script.advice import Advice, Command, Problem, StateError, cancelling, command, joined, text_of, texts_of
