@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from cronhpc.batch.port import BatchError, Unreachable
-from cronhpc.core import attempts, model, stop
+from cronhpc.core import attempts, stop
 from cronhpc.core import chain as core_chain
 from cronhpc.core.attempts import launched
 from cronhpc.core.identity import SILENT, records
@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     ClaimState,
     Disabled,
     Entry,
+    JobEnd,
     Problem,
     Queue,
     Result,
@@ -42,14 +43,16 @@ from cronhpc.store.switches import of_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Call, Claim, JobEnd, Key, SchedulerState, Switches
+    from cronhpc.core.model import Call, Claim, Job, Key, SchedulerState, Switches
     from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
     from cronhpc.store.scheduler import SiteChanges
+
+    Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,10 @@ def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
     told = {job_id: _described(site.batch, job_id) for job_id in core_chain.doubted(world)}
     world = core_chain.completed(world, told, site.uid) if told else world
-    world = asked_about_doubtful(site.batch, _with_facts(world, _restarts(site.batch, world)))
+    world = _told_apart(world, _restarts(site.batch, world), lambda job, number: replace(job, restarts=number))
+    world = asked_about_doubtful(site.batch, world)
     world = attempts.recognised(world)
-    world = _with_facts(world, _of_strangers(site.batch, world))
+    world = _told_apart(world, _of_strangers(site.batch, world), lambda job, known: replace(job, from_scrontab=known))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
@@ -130,7 +134,7 @@ def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
     if world.chain.drops_begin:
         what = f"job {world.chain.drops_begin} could begin before its time: this site drops when a job is to begin."
         fix = "Links and runs get their time once more, before they are released. See: "
-        yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
+        yield Problem("W343", what, fix + command("doctor", options=("--submit",)))
 
 
 def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
@@ -179,7 +183,7 @@ def _brought_back(site: Site, kept: SchedulerState, now: int) -> tuple[Scheduler
     what = (
         f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."
     )
-    problem = Problem("W334", what, "To run one all the same: " + model.command("run", "NAME"))
+    problem = Problem("W334", what, "To run one all the same: " + command("run", "NAME"))
     return replace(kept, restored=at, due=""), [problem]  # due: another file, and perhaps of the same inode
 
 
@@ -193,7 +197,7 @@ def _logged(
     problems = []
     if last:
         what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
-        fix = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
+        fix = "Scripts that name their own log may run their newest slot again; see: " + command("plan")
         problems = [Problem("W334", what, fix, "state/")]
     return damage.logged(site.paths, entries), problems
 
@@ -276,13 +280,13 @@ _STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.R
 _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue
 
 
-def _with_facts(world: World, facts: Mapping[str, Mapping[str, Any]]) -> World:
-    """With what was asked about some jobs apart: by their ids, by field."""
-    jobs = (replace(job, **facts[job.id]) if job.id in facts else job for job in world.listed)
-    return replace(world, queue=Queue(tuple(jobs))) if facts else world
+def _told_apart(world: World, answers: Mapping[str, Answer], told: Callable[[Job, Answer], Job]) -> World:
+    """With what was asked about some jobs apart, by their ids; `told`: a job with its answer."""
+    jobs = (told(job, answers[job.id]) if job.id in answers else job for job in world.listed)
+    return replace(world, queue=Queue(tuple(jobs))) if answers else world
 
 
-def _restarts(batch: Batch, world: World) -> Mapping[str, Mapping[str, int]]:
+def _restarts(batch: Batch, world: World) -> Mapping[str, int]:
     """How often runs of ours began anew. One more question, only where one did: its time tells."""
     recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.job_end is None}
     again = {
@@ -294,7 +298,7 @@ def _restarts(batch: Batch, world: World) -> Mapping[str, Mapping[str, int]]:
         known = batch.restarts() if again else {}
     except BatchError:
         return {}
-    return {job_id: {"restarts": known.get(job_id, 0)} for job_id in again}
+    return {job_id: known.get(job_id, 0) for job_id in again}
 
 
 def _described(batch: Batch, job_id: str) -> Mapping[str, str] | None:
@@ -356,7 +360,7 @@ def with_ends_of_links(batch: Batch, world: World) -> World:
     except BatchError:
         return world
     left = {world.kept.successor, world.chain.successor_noted}  # the newest tick, and the newest link
-    ends = {each: model.JobEnd(model.Result.UNKNOWN) for each in ids if each in left} | dict(ends)
+    ends = {each: JobEnd(Result.UNKNOWN) for each in ids if each in left} | dict(ends)
     return replace(world, chain=replace(world.chain, ended_badly=core_chain.without_tick(world, ends)))
 
 
@@ -366,17 +370,18 @@ def asked_about_doubtful(batch: Batch, world: World) -> World:
     One question a job, for few; one that gets no answer stays what its record says.
     """
     jobs = {job.id: job for job in records(world).doubtful(world.listed)}
-    facts: dict[str, dict[str, Any]] = {}
-    for job_id in list(jobs)[:_ASKED_AT_ONCE]:
-        said = _described(batch, job_id) or {"Restarts": "1"}
-        facts[job_id] = {"restarts": int(said.get("Restarts") or 0), "output": said.get("StdOut", "")}
-    return _with_facts(world, facts)
+    said = {job_id: _described(batch, job_id) or {"Restarts": "1"} for job_id in list(jobs)[:_ASKED_AT_ONCE]}
+
+    def told(job: Job, known: Mapping[str, str]) -> Job:
+        return replace(job, restarts=int(known.get("Restarts") or 0), output=known.get("StdOut", ""))
+
+    return _told_apart(world, said, told)
 
 
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 
-def _of_strangers(batch: Batch, world: World) -> Mapping[str, Mapping[str, bool | None]]:
+def _of_strangers(batch: Batch, world: World) -> Mapping[str, bool | None]:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
     ids = stop.strangers(world) if world.switches.found and not world.call.only else ()
     asked: Sequence[str] = ids[:_ASKED_AT_ONCE]
@@ -384,8 +389,7 @@ def _of_strangers(batch: Batch, world: World) -> Mapping[str, Mapping[str, bool 
         known = batch.of_scrontab(asked) if asked else frozenset[str]()
     except BatchError:
         asked, known = (), frozenset()
-    unknown: dict[str, dict[str, bool | None]] = {each: {"from_scrontab": None} for each in ids}  # till the next tick
-    return unknown | {each: {"from_scrontab": each in known} for each in asked}
+    return dict.fromkeys(ids) | {each: each in known for each in asked}  # None: not known until the next tick
 
 
 def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
@@ -399,7 +403,7 @@ def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
         return []
     what = f"job {changes.drops_hold} could begin before its release: this site drops a job's hold."
     fix = "No slot runs twice by that, but a kill switch may come too late. See: "
-    fix = fix + model.command("doctor", options=("--submit",))
+    fix = fix + command("doctor", options=("--submit",))
     return [Problem("W342", what, fix)]
 
 
@@ -490,7 +494,7 @@ def _recorded_ends(site: Site, gone: list[Claim], known: Mapping[str, JobEnd]) -
 
 def _caller(site: Site, call: Call) -> str:
     """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
-    what = model.command("daemon" if call.by_daemon else "tick")
+    what = command("daemon" if call.by_daemon else "tick")
     if call.link:
         return f"a scheduler job ({call.link})"
     job = os.environ.get(site.batch.dialect.job.id, "")
