@@ -209,20 +209,27 @@ def option_words(options: Sequence[str], dialect: Dialect) -> list[str]:
         raise Refused(f"{error}: {dialect.title} has no such option. {way}") from None
 
 
-class Commands:
-    """The commands of `dialect` on the PATH of `environ`. All raise NoProgram."""
+def _home(env: Mapping[str, str]) -> str:
+    """Where jobs are submitted, so where a relative working folder in a script starts: as cron does."""
+    home = env.get("HOME", "/")
+    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
 
-    def __init__(self, dialect: Dialect, environ: Mapping[str, str], usual: Usual) -> None:
-        self._dialect = dialect
-        self._environment = for_commands(environ, dialect)
-        self.of_runs = {**scrub(environ, dialect, usual.get("names")), "PATH": self._environment.get("PATH", "")}
+
+class ByCommands(Batch):
+    """A batch system behind its commands, on the PATH of `environ`: what all of them do alike. All raise NoProgram."""
+
+    signs: Signs
+
+    def __init__(self, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
+        self._environment = for_commands(environ, self.dialect)
+        self.of_runs = {**scrub(environ, self.dialect, usual.get("names")), "PATH": self._environment.get("PATH", "")}
         self._timeout = usual.get("timeout", 30)
-        self.query_timeout = usual.get("query_timeout", 20)
+        self._query_timeout = usual.get("query_timeout", 20)
         self._silent: dict[str, tuple[float, Finished]] = {}
 
-    def folder(self) -> str:
-        """Where the command that submits lies; "" where it is not there."""
-        found = which(self._dialect.commands[0], self._environment)
+    def tools(self) -> str:
+        """The folder that the command lies in which submits; "" where it is not there."""
+        found = which(self.dialect.commands[0], self._environment)
         return found.rpartition("/")[0] if found else ""
 
     def has(self, program: str) -> bool:
@@ -237,9 +244,9 @@ class Commands:
         before, ended = self._silent.get(argv[0], (0.0, None))
         if ended is not None and monotonic() < before + _SILENT:
             return ended
-        within = within or self.query_timeout
+        within = within or self._query_timeout
         ended = self.run(argv, more, within=within)
-        if ended.timed_out and within >= self.query_timeout:
+        if ended.timed_out and within >= self._query_timeout:
             self._silent[argv[0]] = monotonic(), ended
         return ended
 
@@ -271,7 +278,7 @@ class Commands:
         except Missing as error:
             if which(argv[0], env) is not None:
                 raise NoProgram(f"{error}. " + self._unusable()) from None
-            load = f"Load {self._dialect.title}'s commands first ({self._dialect.load})."
+            load = f"Load {self.dialect.title}'s commands first ({self.dialect.load})."
             raise NoProgram(f"{error}. {load}") from None
         if ended.code in _NEVER_BEGAN and not ended.timed_out:
             raise NoProgram(f"{which(argv[0], env)}: {told(argv[0], ended)} (exit {ended.code}). " + self._unusable())
@@ -280,26 +287,7 @@ class Commands:
     def _unusable(self) -> Advice:
         """Of a PATH that leads to commands which do not work: it is the one that `start` was called with."""
         first = "It is the first on the PATH, which `start` keeps. "
-        return f"{first}From a shell in which {self._dialect.title}'s commands work: " + command("start")
-
-
-def _home(env: Mapping[str, str]) -> str:
-    """Where jobs are submitted, so where a relative working folder in a script starts: as cron does."""
-    home = env.get("HOME", "/")
-    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
-
-
-class ByCommands(Batch):
-    """A batch system behind its commands: what all of them do alike. `environ` is the process's own."""
-
-    signs: Signs
-
-    def __init__(self, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
-        self.commands = Commands(self.dialect, environ, usual)
-
-    def tools(self) -> str:
-        """The folder that the command lies in which submits."""
-        return self.commands.folder()
+        return f"{first}From a shell in which {self.dialect.title}'s commands work: " + command("start")
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs (500 at a time); BatchError where one is held all the same. Raises Unreachable.
@@ -349,7 +337,7 @@ class ByCommands(Batch):
             self._change([*words, *some])
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
-        changed(argv[0], self.commands.run(argv), self.signs, gone_is_fine=gone_is_fine)
+        changed(argv[0], self.run(argv), self.signs, gone_is_fine=gone_is_fine)
 
 
 # --- scripts that carry what a job cannot be given beside itself ------------------------------------------------------

@@ -409,12 +409,12 @@ class GridEngine(ByCommands):
 
     def _listed(self, states: str = "a", *which: str) -> tuple[Row, ...]:
         """Those in such states: "a" is said, too, for a .sge_qstat of the user's may leave out what waits."""
-        return rows(self.commands.answer(["qstat", "-xml", "-s", states, *which, "-u", self._user()]))
+        return rows(self.answer(["qstat", "-xml", "-s", states, *which, "-u", self._user()]))
 
     def _details(self, job_ids: Sequence[str]) -> dict[str, Details]:
         found: dict[str, Details] = {}
         for some in chunks(list(dict.fromkeys(job_ids))):
-            found |= details(self.commands.answer(["qstat", "-xml", "-j", ",".join(some)]))
+            found |= details(self.answer(["qstat", "-xml", "-j", ",".join(some)]))
         return found
 
     def live_files(self) -> tuple[JobFiles, ...]:
@@ -438,11 +438,11 @@ class GridEngine(ByCommands):
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         if found := self.undoing():
             raise BatchError(f"{found}, by which no job would be held until it is written down: take that out of it")
-        env = {**self.commands.of_runs, **(job.export or {})}
+        env = {**self.of_runs, **(job.export or {})}
         argv = submit_argv(job, self._shell(job.script, env), sorted(env), env.get("TZ"))
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
         zone = {} if job.begin is None else {"TZ": "UTC0"}
-        return submitted(self.commands.run(argv, {**(job.export or {}), **zone}, submits=True))
+        return submitted(self.run(argv, {**(job.export or {}), **zone}, submits=True))
 
     @staticmethod
     def _shell(script: str, env: Mapping[str, str]) -> str:
@@ -475,7 +475,7 @@ class GridEngine(ByCommands):
 
     def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
         """As the accounting file of this machine has it."""
-        answers = run_many([partial(self.commands.look, ["qacct", "-j", job_id]) for job_id in job_ids], _PARALLEL)
+        answers = run_many([partial(self.look, ["qacct", "-j", job_id]) for job_id in job_ids], _PARALLEL)
         found = {}
         for job_id, answer in zip(job_ids, answers, strict=True):
             if isinstance(answer, CronhpcError):

@@ -468,10 +468,10 @@ class Lsf(ByCommands):
         return [job(record, now) for record in self._records(FIELDS, *job_ids)]
 
     def _records(self, fields: Sequence[str], *job_ids: str) -> list[dict[str, str]]:
-        ended = self.commands.look(list_argv(fields, job_ids, as_json=self.json))
+        ended = self.look(list_argv(fields, job_ids, as_json=self.json))
         if self.json and without_json(ended):
             self.json = False
-            ended = self.commands.look(list_argv(fields, job_ids, as_json=False))
+            ended = self.look(list_argv(fields, job_ids, as_json=False))
         return records(ended, fields)
 
     def live_files(self) -> tuple[JobFiles, ...]:
@@ -499,12 +499,12 @@ class Lsf(ByCommands):
             return done
 
     def _submit(self, job: Submission, *, year: bool = True) -> str:
-        zone = {**self.commands.of_runs, **(job.export or {})}.get("TZ")
+        zone = {**self.of_runs, **(job.export or {})}.get("TZ")
         argv, script = submit_argv(job, year=year), script_text(job, zone)
         given = {**(job.export or {}), **dict(DIALECT.set)}
         if begins_itself(job):
             given = {**given, "TZ": zone} if zone else {name: given[name] for name in given if name != "TZ"}
-        ended = self.commands.run(argv, given, submits=True, enough=has_id, script=script)
+        ended = self.run(argv, given, submits=True, enough=has_id, script=script)
         job_id = submitted(ended)
         if job.begin is not None and begins_next_year(ended.said, job.begin):  # its minute passed on the way
             self._change(["bmod", "-bn", job_id], gone_is_fine=False)
@@ -573,7 +573,7 @@ class Lsf(ByCommands):
     def _past(self, job_ids: Sequence[str]) -> list[Past]:
         found: list[Past] = []
         for some in chunks(job_ids):
-            found += past(self.commands.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), _now())
+            found += past(self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), _now())
         return found
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
@@ -587,14 +587,14 @@ class Lsf(ByCommands):
     def site(self) -> Site:
         """Its name and version, and what its commands were found to do. Raises Unreachable."""
         self._jobs()
-        cluster, version = identity(self.commands.answer(["lsid"]))
+        cluster, version = identity(self.answer(["lsid"]))
         lists = "bjobs prints JSON" if self.json else "bjobs prints no JSON"
         begins = "no -b with a year was refused" if self.year else "-b takes no year"
         return Site(cluster=cluster, version=f"{version}: {lists}; {begins}")
 
     def cluster_name(self) -> str:
         """As `lsid` says it. Raises Unreachable."""
-        return identity(self.commands.answer(["lsid"]))[0]
+        return identity(self.answer(["lsid"]))[0]
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names. Raises BatchError."""

@@ -432,13 +432,13 @@ class Pbs(ByCommands):
 
     def _look(self) -> list[Row]:
         """Each job and each task. Without an id qstat would list everybody's."""
-        selected = self.commands.look(["qselect", "-u", self._user()])
+        selected = self.look(["qselect", "-u", self._user()])
         names = ids(selected)
         if not names and selected.out.strip():
             self._server()  # a wrapper alone may have spoken, of a server that is down: that is no empty queue
         listed: list[Row] = []
         for some in chunks(names):
-            listed += rows(answer(self.commands.look(["qstat", "-t", "-f", "-F", "json", *some])))
+            listed += rows(answer(self.look(["qstat", "-t", "-f", "-F", "json", *some])))
         self._known = {row.number: row for row in listed if not row.task}
         return listed
 
@@ -459,11 +459,11 @@ class Pbs(ByCommands):
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         argv, array = submit_argv(job), array_of(job.options)
         own = own_values(job.own_export)  # qsub sets these
-        environment = {name: value for name, value in self.commands.of_runs.items() if name not in own}
+        environment = {name: value for name, value in self.of_runs.items() if name not in own}
         environment |= {**(job.export or {}), **({PBS.job.tasks: str(array.tasks)} if array.tasks else {})}
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
         zone = None if job.begin is None else {"TZ": "UTC0"}
-        ended = self.commands.run(argv, zone, submits=True, script=wrapped_text(job, environment, array.only))
+        ended = self.run(argv, zone, submits=True, script=wrapped_text(job, environment, array.only))
         name = submitted(ended)
         row = Row(name, {})
         return row.number
@@ -548,7 +548,7 @@ class Pbs(ByCommands):
         asked = [each for number in job_ids for each in (number, f"{number}[]")]
         found: dict[str, JobEnd] = {}
         for some in chunks(asked):
-            printed = history(self.commands.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
+            printed = history(self.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
             found |= job_ends(rows(printed), since)
         return found
 
@@ -562,7 +562,7 @@ class Pbs(ByCommands):
         return said if isinstance(said, int) else None
 
     def _server(self) -> Mapping[str, object]:
-        return answer(self.commands.look(["qstat", "-B", "-f", "-F", "json"]))
+        return answer(self.look(["qstat", "-B", "-f", "-F", "json"]))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names. Raises BatchError."""

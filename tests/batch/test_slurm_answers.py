@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.commands import Commands
 from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm
@@ -56,7 +55,7 @@ def test_a_release_is_judged_by_the_queue_where_scontrol_says_that_it_failed(
         calls.append(list(argv[:2]))
         return Finished(0, "", "") if argv[1] == "update" else SUSPEND_ERROR
 
-    monkeypatch.setattr(Commands, "run", staticmethod(run))
+    monkeypatch.setattr(Slurm, "run", staticmethod(run))
     slurm = Answering(*jobs)
     if fails:
         with pytest.raises(BatchError, match="slurm_suspend error"):
@@ -69,7 +68,7 @@ def test_a_release_is_judged_by_the_queue_where_scontrol_says_that_it_failed(
 
 def test_a_release_without_an_answer_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Finished(1, "", "Unable to contact slurm controller (connect failure)\n")
-    monkeypatch.setattr(Commands, "run", lambda *_, **__: silent)
+    monkeypatch.setattr(Slurm, "run", lambda *_, **__: silent)
     with pytest.raises(Unreachable):
         Answering().release(["7"])
 
@@ -180,7 +179,7 @@ def test_a_job_that_a_cached_list_does_not_have_yet_is_known_by_its_number_among
         return records[job_id]
 
     monkeypatch.setattr(Slurm, "_shown", shown)
-    monkeypatch.setattr(Commands, "run", lambda *_, **__: printed)
+    monkeypatch.setattr(Slurm, "run", lambda *_, **__: printed)
     asked = Submission("/s.slurm", comment="cronhpc=id/e@20261127T1300Z.1", output="/l/%j.out")
     if found:
         assert slurm.submit(asked) == found

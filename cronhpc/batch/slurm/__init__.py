@@ -77,7 +77,7 @@ class Slurm(ByCommands):
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
         argv = text.submit_argv(job, self.cluster)
         try:
-            return text.submitted(self.commands.run(argv, job.export, submits=True, enough=text.has_id))
+            return text.submitted(self.run(argv, job.export, submits=True, enough=text.has_id))
         except text.Unclear as error:
             found = self._submitted(job, error.numbers)
             if not found:
@@ -122,7 +122,7 @@ class Slurm(ByCommands):
         """Signal running jobs; never for one with pending tasks: scancel then tries for 95 s. Raises Unreachable."""
         for some in chunks(job_ids):
             argv = text.signal_argv(some, name, self.cluster)
-            ended = self.commands.run(argv)
+            ended = self.run(argv)
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
                 changed("scancel", ended, self.signs)
 
@@ -183,7 +183,7 @@ class Slurm(ByCommands):
         from cronhpc.batch.slurm.site import controller_clock
 
         argv = [*text.command("scontrol", self.cluster), "show", "config"]
-        return controller_clock(self.commands.answer(argv, within=_CLOCK))
+        return controller_clock(self.answer(argv, within=_CLOCK))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises BatchError."""
@@ -224,8 +224,8 @@ class Slurm(ByCommands):
         argv.insert(argv.index("--parsable"), "--test-only")
         if text_of_script is not None:
             argv = argv[: argv.index("--")]
-        within = self.commands.query_timeout
-        return text.tested(self.commands.run(argv, job.export, submits=True, within=within, script=text_of_script))
+        ended = self.run(argv, job.export, submits=True, within=self._query_timeout, script=text_of_script)
+        return text.tested(ended)
 
     def partitions(self) -> tuple[Partition, ...]:
         """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
@@ -260,13 +260,9 @@ class Slurm(ByCommands):
 
         return Past(self).used(names, since)
 
-    def has(self, program: str) -> bool:
-        """Whether this machine has a program of Slurm's."""
-        return self.commands.has(program)
-
     # --- the commands ----------------------------------------------------------------------------------------------
 
     def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
         """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
         cluster = "" if program == "sacctmgr" else self.cluster  # it takes no such option
-        return self.commands.answer([*text.command(program, cluster), *arguments], more)
+        return self.answer([*text.command(program, cluster), *arguments], more)
