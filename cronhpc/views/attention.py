@@ -309,7 +309,7 @@ def _of_directory(problem: Problem) -> Notice:
 
 def _problem(kind: str, name: str, problem: Problem, *, own: str = "") -> Notice:
     """`own`: its entry's file, where it is of an entry. What is said of one that is not trusted names its path."""
-    place = text.place(problem.file, problem.line)
+    place = "" if kind == _OPEN else text.place(problem.file, problem.line)
     what = text.one_line(f"{place}: {problem.what}" if place else problem.what)
     elsewhere = "" if problem.file == own else problem.file
     cause = (problem.code, elsewhere, "" if kind == _OPEN else problem.what) if own else ()

@@ -75,7 +75,7 @@ def _is_due(row: Mapping[str, Any], now: int) -> bool:
 
 # --- the screen ----------------------------------------------------------------------------------------------------
 
-_COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20))
+_COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20, wraps=True))
 
 
 def render(known: Planned, style: Style) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
-from cronhpc.core.model import Advice, Command, command, text_of
+from cronhpc.core.model import Advice, command, text_of
 from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import epoch
 from cronhpc.views import text, times
@@ -41,11 +41,11 @@ class Style:
         """A command as its reader can type it."""
         return self.text(command(verb, *names, options=options))
 
-    def wrapped(self, words: str, columns: int) -> list[str]:
+    def wrapped(self, words: str, columns: int, used: int = 0) -> list[str]:
         """`words` as its reader can use it, in lines; see `wrap`. A command on several of them can be pasted, too."""
         parts = words.parts if isinstance(words, Advice) else (words,)
         kept = [part if isinstance(part, str) else _unbreakable(part.words(self.directory)) for part in parts]
-        lines = [line for whole in wrap("".join(kept), columns) for line in _shell_lines(whole, columns)]
+        lines = [line for whole in wrap("".join(kept), columns, used) for line in _shell_lines(whole, columns)]
         return [line.replace(_WITHIN, " ") for line in lines]
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
@@ -86,6 +86,7 @@ class Column:
     optional: int = 0
     least: int = 0  # columns below which it is not cut; 0: never cut
     name: bool = False  # cut in its middle
+    wraps: bool = False  # the last one: what is wider goes on below
 
 
 Cell = str | tuple[str, str]  # text, or text and its colour
@@ -96,37 +97,22 @@ def _words(cell: Cell) -> str:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Style) -> list[str]:
-    """Lines of a table, its title line first; the last column is not filled up.
-
-    Commands of its last cell stand below a row, whole, where they would be cut.
-    """
+    """Lines of a table, its title line first; the last column is not filled up, and goes on below where it `wraps`."""
     cells = [each[1:] for each in zip([column.title for column in columns], *rows, strict=True)]
     last = cells[-1]
     cells[-1] = tuple(style.text(cell) if isinstance(cell, Advice) else cell for cell in last)
     used, widths = _fitted(columns, cells, style.width)
-    below = [
-        [each for each in cell.parts if isinstance(each, Command)]
-        if isinstance(cell, Advice) and text.width(_words(shown)) > widths[-1]
-        else ()
-        for cell, shown in zip(last, cells[-1], strict=True)
-    ]
-    if any(below):
-        shorter = zip(last, cells[-1], below, strict=True)
-        cells[-1] = tuple(_without_commands(cell) if cut else shown for cell, shown, cut in shorter)
-        used, widths = _fitted(columns, cells, style.width)
     shown = [columns[i] for i in used]
     titles = [column.title for column in shown]
     lines = [style.paint(_line(shown, titles, [widths[i] for i in used]), "dim")] if any(titles) else []
     painted = [_painted(columns[i], cells[i], widths[i], style) for i in used]
-    for parts, cut in zip(zip(*painted, strict=True), below, strict=True):
-        lines.append(_GAP.join(parts).rstrip())
-        lines += [f"  {each.text(style.directory)}" for each in cut] if cut else ()
+    if not columns[-1].wraps or not style.width:
+        return [*lines, *(_GAP.join(parts).rstrip() for parts in zip(*painted, strict=True))]
+    begun = _total_width(used[:-1], widths)
+    for parts, cell in zip(zip(*painted[:-1], strict=True), last, strict=True):
+        first, *more = style.wrapped(_words(cell), style.width - len(_GAP), begun)
+        lines += [_GAP.join((*parts, first)).rstrip(), *(_GAP + line for line in more)]
     return lines
-
-
-def _without_commands(cell: Cell) -> str:
-    parts = cell.parts if isinstance(cell, Advice) else ()
-    return "".join(part for part in parts if isinstance(part, str)).rstrip(" :")
 
 
 def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
@@ -193,7 +179,8 @@ def wrap(words: str, columns: int, used: int = 0) -> list[str]:
     line = ""
     for part in words.split(" "):
         joined = f"{line} {part}" if line else part
-        if line and (0 if lines else used) + text.width(joined) > columns:
+        taken = 0 if lines else used
+        if (line or taken) and taken + text.width(joined) > columns:
             lines.append(line)
             joined = part
         line = joined

@@ -225,6 +225,20 @@ def test_colour_changes_no_column() -> None:
     assert any("\x1b[31mb\x1b[0m" in line for line in painted)
 
 
+def test_a_last_column_that_wraps_goes_on_below_and_loses_nothing() -> None:
+    columns = (style.Column("", least=12, name=True), style.Column(""), style.Column("", least=20, wraps=True))
+    why = "after 3 failures in a row; lift it with: " + command("resume", "flaky")
+    found = style.table(
+        columns, [["flaky", "suspended", why], ["b", "not due", "next 15:00"]], style.Style(NOW, width=40)
+    )
+    assert found == [
+        "flaky  suspended  after 3 failures in a",
+        "  row; lift it with:",
+        "  cronhpc resume flaky",
+        "b      not due    next 15:00",
+    ]
+
+
 def test_a_long_text_does_not_cost_a_short_name_its_letters() -> None:
     columns = (style.Column("ENTRY", least=12, name=True), style.Column("DETAIL", least=20))
     rows = [["a-name-of-twenty-two-x", "detail " * 20]]
