@@ -23,7 +23,9 @@ from cronhpc.core.model.site import Partition, Site
         pytest.param("local", "slurm", True, "local", id="and so it does the other way round"),
     ],
 )
-def test_which_backend(tmp_path: Path, name: str, backend: str, *, sbatch: bool, chosen: str) -> None:
+def test_the_backend_is_the_one_asked_for_or_set_or_found(
+    tmp_path: Path, name: str, backend: str, *, sbatch: bool, chosen: str
+) -> None:
     if sbatch:
         (tmp_path / "sbatch").write_text("#!/bin/sh\n")
         (tmp_path / "sbatch").chmod(0o755)
@@ -61,7 +63,7 @@ def test_connecting_asks_and_makes_nothing(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_time_limits(text: str, seconds: int | None) -> None:
+def test_a_partitions_time_limit_is_so_many_seconds(text: str, seconds: int | None) -> None:
     assert time_limit(text) == seconds
 
 

@@ -46,7 +46,7 @@ def ask(program: str, arguments: Sequence[str]) -> str:
     return ANSWERS[" ".join((program, *arguments))]
 
 
-def test_partitions() -> None:
+def test_a_partition_has_its_limit_price_and_who_may_submit() -> None:
     cpu, gpu = offers_of(PARTITIONS, set())
     assert cpu == Partition("cpu", default=True, time_limit=86400, nodes=3, price=0.5)
     assert gpu == Partition(
@@ -54,7 +54,7 @@ def test_partitions() -> None:
     )
 
 
-def test_all_of_it() -> None:
+def test_what_a_cluster_offers_and_limits_is_read_from_its_commands() -> None:
     found = cluster_of(ask, "alice")
     assert (found.site.cluster, found.site.version, found.site.account) == ("lab", "24.11.5", "abc")
     assert (found.kill_wait, found.requeue, found.clock) == (30, True, 1795826219)

@@ -163,7 +163,7 @@ def test_words_for_no_time(text: str) -> None:
         pytest.param("?:0", None, None, id="nonsense"),
     ],
 )
-def test_exit_codes(text: str, exit_code: int | None, signal: int | None) -> None:
+def test_an_exit_code_of_slurm_has_code_and_signal(text: str, exit_code: int | None, signal: int | None) -> None:
     assert exit_of(text) == (exit_code, signal)
 
 
@@ -347,7 +347,7 @@ def test_accounting_is_asked_only_for_what_the_controller_cannot_tell() -> None:
         (["FAILED"], None),
     ],
 )
-def test_who_cancelled(states: list[str], uid: int | None) -> None:
+def test_who_cancelled_a_job_is_told_by_its_last_record(states: list[str], uid: int | None) -> None:
     assert canceller([a_row(state) for state in states]) == uid
 
 

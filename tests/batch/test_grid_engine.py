@@ -118,7 +118,7 @@ def test_tasks_of_an_array_are_listed_as_ours(jobs: dict[str, Job]) -> None:
 @pytest.mark.parametrize(
     ("printed", "tasks"), [("", ""), ("3", "3"), ("1-5:1", "[1-5]"), ("3,4", "[3-4]"), ("1-5:2,7", "[1,3,5,7]")]
 )
-def test_task_lists(printed: str, tasks: str) -> None:
+def test_a_list_of_tasks_is_read_as_slurm_prints_it(printed: str, tasks: str) -> None:
     assert grid_engine.tasks_of(printed) == tasks
 
 
@@ -280,7 +280,7 @@ def test_names_without_what_it_refuses(name: str, given: str) -> None:
     ("job_id", "result", "detail"),
     [("343", Result.FAILED, "changing into working directory"), ("341", Result.CANCELLED, "assumedly after job")],
 )
-def test_how_jobs_ended(job_id: str, result: Result, detail: str) -> None:
+def test_how_a_job_of_grid_engine_ended_is_read_from_its_record(job_id: str, result: Result, detail: str) -> None:
     answer = "=====\n".join(
         part for part in recorded("sge-qacct.txt").split("=====\n") if f"jobnumber    {job_id} " in part
     )

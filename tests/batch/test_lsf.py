@@ -49,7 +49,7 @@ NOW = at("2026-11-28 14:20")
         pytest.param("-", "2026-11-28 14:20", None, id="a dash"),
     ],
 )
-def test_times(printed: str, now: str, meant: str | None) -> None:
+def test_a_time_without_a_year_is_the_one_before_now(printed: str, now: str, meant: str | None) -> None:
     assert lsf.moment(printed, at(now)) == (at(meant) if meant else None)
 
 
@@ -152,7 +152,7 @@ def test_a_job_that_is_gone_cannot_be_moved() -> None:
         changed("bmod", Finished(255, "", "Job <7>: Job has already finished"), lsf.SIGNS, gone_is_fine=False)
 
 
-def test_a_submission(tmp_path: Path) -> None:
+def test_a_submission_is_spelt_in_the_words_of_bsub(tmp_path: Path) -> None:
     script = tmp_path / "run.slurm"
     script.write_text('#!/bin/bash\necho "$@"\n', encoding="utf-8")
     job = Submission(
@@ -323,7 +323,9 @@ BY_ADMIN = " The job was suspended by LSF admin or root while pending;"
         ("EXIT", {"start_time": "", "exec_host": ""}, "CANCELLED", ""),
     ],
 )
-def test_states(stat: str, more: dict[str, str], state: str, reason: str) -> None:
+def test_a_job_of_lsf_has_the_state_and_reason_of_slurm(
+    stat: str, more: dict[str, str], state: str, reason: str
+) -> None:
     begin = {"job_description": f"x|{NOW + 60}"}
     found = job(**({"stat": stat} | begin | more))
     assert (found.state, found.reason) == (state, reason)
@@ -337,7 +339,9 @@ def test_the_begin_of_a_job_that_waits_is_in_its_description() -> None:
     ("stat", "printed", "code", "signal"),
     [("EXIT", "3", 3, None), ("EXIT", "143", None, 15), ("DONE", "", 0, None), ("EXIT", "-", None, None)],
 )
-def test_exit_codes(stat: str, printed: str, code: int | None, signal: int | None) -> None:
+def test_an_exit_code_above_128_is_a_signal_on_lsf(
+    stat: str, printed: str, code: int | None, signal: int | None
+) -> None:
     found = job(stat=stat, exit_code=printed, finish_time="Nov 28 14:15")
     assert (found.exit_code, found.signal) == (code, signal)
 

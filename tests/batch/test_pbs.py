@@ -229,7 +229,9 @@ def test_what_would_make_qsub_wait_or_say_nothing_is_left_out() -> None:
         pytest.param(("-J 1-9%2", "--array=2,4-5%2"), "2-5%2", 3, id="several, in a range that holds more"),
     ],
 )
-def test_arrays(options: tuple[str, ...], asked: str, count: int) -> None:
+def test_an_array_is_submitted_with_its_tasks_and_a_log_for_each(
+    options: tuple[str, ...], asked: str, count: int
+) -> None:
     argv = pbs.submit_argv(Submission("/a", options=options, output="/log/%A_%a.out"))
     assert [value for option, value in pairwise(argv) if option == "-J"] == [asked]
     assert "/log/%A_^array_index^.out" in argv
@@ -304,7 +306,9 @@ def test_names_without_what_it_refuses(name: str, given: str) -> None:
         ),
     ],
 )
-def test_how_jobs_ended(facts: dict[str, object], result: Result, code: int | None, signal: int | None) -> None:
+def test_how_a_job_of_pbs_ended_is_read_from_its_record(
+    facts: dict[str, object], result: Result, code: int | None, signal: int | None
+) -> None:
     rows = altered("pbs-qstat-xf.json", "714", **facts)
     rows = [row._replace(facts={name: value for name, value in row.facts.items() if value is not None}) for row in rows]
     end = pbs.job_ends(rows, 0)["714"]

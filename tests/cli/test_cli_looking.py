@@ -204,7 +204,7 @@ def test_out_belongs_to_metrics(shell: Shell) -> None:
         pytest.param(["nosuch"], 3, "CRONHPC UNKNOWN - There is no entry called nosuch", id="no such entry"),
     ],
 )
-def test_nagios(shell: Shell, words: list[str], code: int, line: str) -> None:
+def test_nagios_gets_an_exit_code_and_a_line(shell: Shell, words: list[str], code: int, line: str) -> None:
     shell.drop("cron.daily/backup.slurm")
     now = int(time.time())  # noqa: TID251 - the tick's heartbeat is of this clock
     shell("tick", now=now)

@@ -53,7 +53,7 @@ def offered(printed: Path, line: str, cron: Path | None = None, **environ: str) 
     return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
 
 
-def test_all_commands(printed: Path) -> None:
+def test_without_a_word_every_command_is_offered(printed: Path) -> None:
     assert offered(printed, "cronhpc ") == list(PARSERS)
 
 
@@ -95,7 +95,7 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "words"), LINES.values(), ids=LINES)
-def test_a_line(printed: Path, cron: Path, line: str, words: list[str]) -> None:
+def test_a_line_is_completed_with(printed: Path, cron: Path, line: str, words: list[str]) -> None:
     assert sorted(offered(printed, line, cron)) == sorted(words)
 
 

@@ -91,7 +91,7 @@ def outcome(decision: model.Decision, done: Done = Done.OK, job_id: str | None =
         ),
     ],
 )
-def test_an_entry(state: EntryState | None, said: list[tuple[str, str]]) -> None:
+def test_an_entrys_state_calls_for_these_alerts(state: EntryState | None, said: list[tuple[str, str]]) -> None:
     assert standing(state) == said
 
 
@@ -117,7 +117,7 @@ WAITS = model.Wait(entry("backup"), at("14:00"), Reason.BUDGET, "the last hour h
         ),
     ],
 )
-def test_a_decision(decision: model.Decision, said: list[tuple[str, str]]) -> None:
+def test_a_decision_calls_for_these_alerts(decision: model.Decision, said: list[tuple[str, str]]) -> None:
     assert standing(None, outcome(decision)) == said
 
 
@@ -162,7 +162,9 @@ def phases(steps: list[tuple[int, list[Condition]]]) -> list[str]:
         pytest.param([(DAY, [FAILED]), (0, [FAILED])], ["new", ""], id="a clock that went back repeats nothing"),
     ],
 )
-def test_each_condition(steps: list[tuple[int, list[Condition]]], told: list[str]) -> None:
+def test_a_condition_is_told_when_it_begins_lasts_and_ends(
+    steps: list[tuple[int, list[Condition]]], told: list[str]
+) -> None:
     assert phases(steps) == told
 
 
@@ -276,7 +278,7 @@ def test_slots_missed_by_an_entry_that_runs_on_are_told_once() -> None:
         pytest.param(JobEnd(Result.REFUSED), "", "", id="sbatch refused it, which was printed there and then"),
     ],
 )
-def test_a_run_by_hand(job_end: JobEnd, job: str, said: str) -> None:
+def test_a_run_by_hand_is_told_of_only_where_it_failed(job_end: JobEnd, job: str, said: str) -> None:
     told = alerts.by_hand("backup", replace(job_end, log="log/backup/x.out"), job, NOW)
     assert (told.text if told else "") == said
     assert told is None or (told.phase, told.kind, told.job, told.log) == ("once", "failed", "9", "log/backup/x.out")

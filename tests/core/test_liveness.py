@@ -98,7 +98,7 @@ UNKNOWN = "finish ended, outcome unknown"
         ),
     ],
 )
-def test_an_absent_run(w: World, expected: list[str]) -> None:
+def test_a_run_that_the_queue_does_not_show_is_decided_so(w: World, expected: list[str]) -> None:
     shown = [each for each in planned(w) if not each.endswith("not due")]
     assert shown == expected
 

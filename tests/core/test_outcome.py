@@ -164,7 +164,7 @@ def test_only_failures_are_tried_again(result: Result) -> None:
         pytest.param(40, {"retries": 99}, 60 * 1024, id="not for ever longer"),
     ],
 )
-def test_the_delay(attempt: int, more: dict[str, Any], seconds: int) -> None:
+def test_a_retry_waits_longer_after_each_attempt(attempt: int, more: dict[str, Any], seconds: int) -> None:
     assert retried(Result.FAILED, attempt, **more) == seconds
 
 
@@ -293,7 +293,9 @@ def test_a_slot_whose_attempt_failed_counts_whatever_keeps_the_further_one_from_
         pytest.param("FFFFF", 3, NOW + 2, id="since the third, not since the last"),
     ],
 )
-def test_suspension(results: str, limit: int | None, suspended: int | None) -> None:
+def test_an_entry_is_suspended_after_so_many_failures_in_a_row(
+    results: str, limit: int | None, suspended: int | None
+) -> None:
     assert after(results, limit).suspended == suspended
 
 
@@ -341,7 +343,7 @@ def test_nodes_are_remembered_while_it_fails_and_only_the_last_ones() -> None:
         ("r[1-2]n[3-4]", ["r[1-2]n[3-4]"]),
     ],
 )
-def test_a_list_of_nodes(text: str, names: list[str]) -> None:
+def test_a_list_of_nodes_is_the_names_it_stands_for(text: str, names: list[str]) -> None:
     assert hosts(text) == names
 
 

@@ -638,7 +638,7 @@ JOBS_IN_WORDS = {
 
 
 @pytest.mark.parametrize(("row", "words"), JOBS_IN_WORDS.values(), ids=JOBS_IN_WORDS)
-def test_a_job_in_words(row: Job, words: str) -> None:
+def test_a_job_is_said_in_these_words(row: Job, words: str) -> None:
     assert job_words(row, at(NOW)) == words
 
 

@@ -46,7 +46,7 @@ DISKS: dict[str, tuple[Disk, list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize(("disk", "levels", "words"), DISKS.values(), ids=DISKS)
-def test_a_disk(disk: Disk, levels: list[tuple[str, str]], words: str) -> None:
+def test_of_a_disk_doctor_says(disk: Disk, levels: list[tuple[str, str]], words: str) -> None:
     found = list(of_disk(disk))
     assert worst(found) == levels
     assert any(words in each.what for each in found)
@@ -90,7 +90,7 @@ MACHINES: dict[str, tuple[Here, list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize(("here", "levels", "words"), MACHINES.values(), ids=MACHINES)
-def test_a_machine(here: Here, levels: list[tuple[str, str]], words: str) -> None:
+def test_of_a_machine_doctor_says(here: Here, levels: list[tuple[str, str]], words: str) -> None:
     found = list(of_machine(here, needs_network=False))
     assert worst(found) == levels
     assert any(words in each.what for each in found)
@@ -123,7 +123,7 @@ NODES: dict[str, tuple[Node, list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize(("node", "levels", "words"), NODES.values(), ids=NODES)
-def test_a_node(node: Node, levels: list[tuple[str, str]], words: str) -> None:
+def test_of_a_node_doctor_says(node: Node, levels: list[tuple[str, str]], words: str) -> None:
     found = list(of_nodes([node], HERE))
     assert worst(found) == levels
     assert any(words in each.what for each in found) or not words

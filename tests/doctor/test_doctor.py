@@ -149,7 +149,7 @@ SITUATIONS = {
 
 
 @pytest.mark.parametrize(("program", "text", "topic", "levels"), SITUATIONS.values(), ids=SITUATIONS)
-def test_a_site(site: Site, program: str, text: str, topic: str, levels: list[str]) -> None:
+def test_of_a_site_doctor_says(site: Site, program: str, text: str, topic: str, levels: list[str]) -> None:
     if program:
         site.program(program, text)
     assert site.levels(topic) == levels

@@ -170,7 +170,7 @@ MINUTE = 60
         pytest.param(Situation(NOON + 5, [ME, row(71, NOON + HOUR, kind="spare")]), ["13:00"], id="a spare is none"),
     ],
 )
-def test_the_successor(situation: Situation, begins: list[str], stand: Stand) -> None:
+def test_a_link_submits_its_successor_for(situation: Situation, begins: list[str], stand: Stand) -> None:
     assert stand.run(situation)[0] == begins
 
 

@@ -36,7 +36,7 @@ TIMES = {"1-02:03:04": 93784, "02:03:04": 7384, "03:04": 184, "03:04.500": 184, 
 
 
 @pytest.mark.parametrize(("text", "expected"), TIMES.items(), ids=TIMES)
-def test_times(text: str, expected: int) -> None:
+def test_a_time_of_sacct_is_so_many_seconds(text: str, expected: int) -> None:
     assert report.seconds(text) == expected
 
 

@@ -570,7 +570,7 @@ TICKETS = {
 
 
 @pytest.mark.parametrize(("klist", "kinit", "code", "words"), TICKETS.values(), ids=TICKETS)
-def test_a_ticket(tmp_path: Path, klist: str, kinit: str, code: int, words: str) -> None:
+def test_a_ticket_is_renewed_or_made_anew(tmp_path: Path, klist: str, kinit: str, code: int, words: str) -> None:
     recording(tmp_path, "klist", "-s", klist)
     calls = recording(tmp_path, "kinit", KINIT, kinit)
     ended = run(filled_in("kerberos-renew", tmp_path), environment(tmp_path))
@@ -601,7 +601,7 @@ TOKENS = {
 
 
 @pytest.mark.parametrize(("command", "code", "left"), TOKENS.values(), ids=TOKENS)
-def test_a_token(tmp_path: Path, command: str, code: int, left: str) -> None:
+def test_a_token_is_replaced_only_by_one_that_is_whole(tmp_path: Path, command: str, code: int, left: str) -> None:
     token = tmp_path / "token"
     token.write_text("old", encoding="utf-8")
     settings = {"COMMAND": command, "TOKEN_FILE": f"'{token}'"}
@@ -687,7 +687,9 @@ SHARES = {
 
 
 @pytest.mark.parametrize(("least", "rows", "code", "words"), SHARES.values(), ids=SHARES)
-def test_shares(tmp_path: Path, least: str, rows: list[str], code: int, words: str) -> None:
+def test_a_fair_share_below_the_least_is_an_alert(
+    tmp_path: Path, least: str, rows: list[str], code: int, words: str
+) -> None:
     stand_in(tmp_path, "id", "echo me")
     text = "\n".join([SSHARE, *rows]).replace("{me}", "me")
     recording(tmp_path, "sshare", "--users --parsable2 --format", f"cat << 'EOF'\n{text}\nEOF")

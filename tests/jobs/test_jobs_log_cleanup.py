@@ -46,7 +46,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("logs", "limits", "going"), PLANS.values(), ids=PLANS)
-def test_plan(logs: list[Log], limits: Limits, going: list[str]) -> None:
+def test_which_logs_are_removed(logs: list[Log], limits: Limits, going: list[str]) -> None:
     assert sorted(each.path for each in log_cleanup.plan(logs, limits, NOW)) == going
 
 

@@ -28,7 +28,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("state", "bad"), STATES.items(), ids=STATES)
-def test_states(tmp_path: Path, state: str, *, bad: bool) -> None:
+def test_a_nodes_state_says_whether_it_can_be_used(tmp_path: Path, state: str, *, bad: bool) -> None:
     sinfo_says(tmp_path, ("n", state, ""))
     assert report(tmp_path).out.startswith(f"{bad:d} of 1 node cannot be used\n")
 

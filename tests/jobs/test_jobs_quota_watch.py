@@ -79,7 +79,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize(("percent", "before", "expected"), LEVELS.values(), ids=LEVELS)
-def test_levels(percent: float, before: str, expected: str) -> None:
+def test_the_level_of_a_quota_rises_and_falls_with_a_margin(percent: float, before: str, expected: str) -> None:
     row = Usage("/w", "space", round(percent * 10), 1000, "df")
     found = quota_watch.judge([row], 85, 95, {"/w space": before} if before else {})
     assert [alert.level for alert in found] == ([expected] if expected else [])

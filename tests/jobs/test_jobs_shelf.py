@@ -51,7 +51,9 @@ NEWS = {
 
 
 @pytest.mark.parametrize(("told", "wrong", "unknown", "again", "expected"), NEWS.values(), ids=NEWS)
-def test_news(told: dict[str, Told], wrong: list[Alert], unknown: list[str], again: int, expected: list[str]) -> None:
+def test_what_is_new_is_told_once(
+    told: dict[str, Told], wrong: list[Alert], unknown: list[str], again: int, expected: list[str]
+) -> None:
     lines, after = alerts.news(told, wrong, frozenset(unknown), now=NOW, again=again)
     assert lines == expected
     assert set(after) == {alert.key for alert in wrong} | set(unknown)
@@ -180,7 +182,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("got", "expected"), WORDS.values(), ids=WORDS)
-def test_words(got: object, expected: object) -> None:
+def test_a_word_of_the_settings_is_read_as(got: object, expected: object) -> None:
     assert got == expected
 
 

@@ -114,7 +114,9 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("found", "known", "going", "passed"), PLANS.values(), ids=PLANS)
-def test_plan(found: list[File], known: dict[str, object], going: list[str], passed: list[str]) -> None:
+def test_which_files_are_uploaded_and_which_passed_over(
+    found: list[File], known: dict[str, object], going: list[str], passed: list[str]
+) -> None:
     got, passed_over = hub_sync.plan(found, known, now=NOW, quiet=600, cap=10, total=20)
     assert [file.path for file in got] == going
     assert passed_over == passed

@@ -49,7 +49,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("rows", "state"), STATES.values(), ids=STATES)
-def test_states(rows: list[Job], state: str) -> None:
+def test_the_jobs_of_a_training_say_how_it_stands(rows: list[Job], state: str) -> None:
     assert training_watch.judge("train", rows).state == state
 
 

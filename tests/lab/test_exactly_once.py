@@ -305,7 +305,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize(("directive", "runs"), SCRIPTS.values(), ids=SCRIPTS)
-def test_a_script_with(cluster: Lab, tmp_path: Path, directive: str, runs: int) -> None:
+def test_a_script_with_this_directive_runs_so_often(cluster: Lab, tmp_path: Path, directive: str, runs: int) -> None:
     cron = make(cluster, tmp_path / "cron", names="a", directives=directive)
     cron.tick()
     finish(cron)

@@ -103,7 +103,7 @@ SITUATIONS = [
 
 
 @pytest.mark.parametrize(("rules", "file", "why"), [row[1:] for row in SITUATIONS], ids=[row[0] for row in SITUATIONS])
-def test_one_log(rules: Rules, file: LogFile, why: Why) -> None:
+def test_a_single_log_stays_or_goes_for_this_reason(rules: Rules, file: LogFile, why: Why) -> None:
     found = retain([file], rules)
     goes = why in {Why.OLD, Why.MANY, Why.LARGE}
     assert found.remove == (((file, why),) if goes else ())

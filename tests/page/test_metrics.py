@@ -59,7 +59,9 @@ def samples() -> dict[tuple[str, ...], float]:
         pytest.param(("needs_attention",), 4, id="what needs attention"),
     ],
 )
-def test_a_metric(samples: dict[tuple[str, ...], float], name: tuple[str, ...], value: float) -> None:
+def test_a_metric_has_the_value_of_the_world(
+    samples: dict[tuple[str, ...], float], name: tuple[str, ...], value: float
+) -> None:
     assert samples[name] == value
 
 

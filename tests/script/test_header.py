@@ -238,7 +238,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("text", "seconds"), LIMITS.items(), ids=LIMITS.keys())
-def test_time_limits(text: str, seconds: int | None) -> None:
+def test_a_scripts_time_limit_is_so_many_seconds(text: str, seconds: int | None) -> None:
     assert time_limit(text) == seconds
 
 

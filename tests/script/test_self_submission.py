@@ -76,7 +76,7 @@ def test_it_submits_itself(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT.values(), ids=NOT.keys())
-def test_it_does_not(text: str) -> None:
+def test_a_script_does_not_resubmit_itself_by_the_clock(text: str) -> None:
     assert resubmission(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm") is not Resubmission.CLOCK
 
 

@@ -93,7 +93,7 @@ def test_attempts_stand_where_they_stood(root: Path) -> None:
     assert claims[Key("backup", 1795831800)].job_id == "11"
 
 
-def test_trains_go_on(root: Path) -> None:
+def test_a_series_of_an_earlier_version_goes_on(root: Path) -> None:
     (series,) = read_world(opened(root), NOW).world.series
     assert (series.entry.name, series.runs, series.entry.arguments) == (
         "train",

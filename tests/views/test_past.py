@@ -117,7 +117,7 @@ def test_a_short_run_can_still_be_seen_and_those_side_by_side_are_one_stroke() -
         pytest.param(Run(NOW - 9 * DAY, NOW - 9 * DAY, NOW - 6 * DAY, "ok"), {"ok"}, id="from before into the week"),
     ],
 )
-def test_what_is_drawn(run: Run, kinds: set[str]) -> None:
+def test_a_run_is_drawn_in_these_strokes(run: Run, kinds: set[str]) -> None:
     assert set(view.past_paths([run], NOW)) == kinds
 
 

@@ -120,7 +120,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("row", "line"), ROWS.values(), ids=ROWS)
-def test_a_run_in_a_row(row: dict[str, object], line: str) -> None:
+def test_a_run_of_the_history_is_printed_as_one_row(row: dict[str, object], line: str) -> None:
     assert reports.history([runs.run_facts(row)], style()).splitlines()[1].split() == line.split()
 
 

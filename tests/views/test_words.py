@@ -86,7 +86,7 @@ COUNTS = {0: "0 files", 1: "1 file", 2: "2 files", 1904: "1,904 files"}
 
 
 @pytest.mark.parametrize(("number", "said"), COUNTS.items())
-def test_how_many(number: int, said: str) -> None:
+def test_a_number_of_things_agrees_with_its_noun_and_verb(number: int, said: str) -> None:
     assert count(number, "file") == said
     assert were(number, "file") == f"{said} {'was' if number == 1 else 'were'}"
     assert are(number, "file") == f"{said} {'is' if number == 1 else 'are'}"
