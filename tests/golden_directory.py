@@ -441,7 +441,7 @@ def series() -> Iterator[series_records.Record]:
     )  # fmt: skip
     yield series_records.Record(
         "watchdog", "/home/alice/watchdog.slurm", "/home/alice", {"every": 3600}, job_name="watchdog", seen="4650",
-        at=at("09:00"), runs=12, resting="three crashes in a row",
+        at=at("09:00"), runs=12, no_next="three crashes in a row",
     )  # fmt: skip
     yield series_records.Record(
         "evaluate", "/home/alice/evaluate.slurm", "/home/alice", {"cron": "0 3 * * *", "timezone": "Europe/Paris"},

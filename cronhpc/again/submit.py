@@ -338,7 +338,7 @@ class _Again:
         if reason:
             return self._rest(reason)
         last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
-        self.record.resting = last and f"last piece: {last}"
+        self.record.no_next = last and f"last piece: {last}"
         decisions = [*self.decisions, *([] if last else self._submit(world, key))]
         series_records.save(self.site.paths.state, self.record)
         return self._told(self._carry_out(decisions), key, last)
@@ -544,7 +544,7 @@ class _Again:
 
     def _rest(self, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
-        self.record.resting = reason
+        self.record.no_next = reason
         waiting = [job.id for job in self._mine() if job.state == "PENDING"]
         self._carry_out([d for d in self.decisions if isinstance(d, Finish)])
         if waiting:

@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from time import monotonic
 
-from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, Batch, BatchError, Denied, NoProgram, Refused, Unreachable
 from cronhpc.batch.process import SCRATCH, Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import FAILURES, JobEnd, Result, command, task_list, task_ranges
 from cronhpc.cron.values import dataclass, replace
@@ -108,7 +108,7 @@ class Signs:
     The first that fits counts.
     """
 
-    limited: tuple[str | int, ...] = ()
+    at_limit: tuple[str | int, ...] = ()
     no_answer: tuple[str | int, ...] = ()
     denied: tuple[str | int, ...] = ()
     refused: tuple[str | int, ...] = ()
@@ -130,8 +130,8 @@ def _fits(ended: Finished, signs: Sequence[str | int]) -> bool:
 def submission_error(program: str, ended: Finished, signs: Signs) -> BatchError:
     """Why a submission gave no id; words that nobody knows are never a no for good: sites add their own."""
     kind = BatchError
-    if _fits(ended, signs.limited):
-        kind = Limited
+    if _fits(ended, signs.at_limit):
+        kind = AtSubmitLimit
     elif ended.timed_out or ended.code <= 0 or _fits(ended, signs.no_answer):
         kind = Unreachable
     elif _fits(ended, signs.denied):
@@ -151,8 +151,8 @@ def changed(program: str, ended: Finished, signs: Signs, *, gone_is_fine: bool =
     lines = [line for line in ended.said.splitlines() if line.strip() and not holds(line, signs.done)]
     lines = [line for line in lines if holds(line, signs.failed)] if signs.failed else lines
     gone = bool(lines) and not ended.timed_out and all(holds(line, signs.gone) for line in lines)
-    away = ended.timed_out or ended.code < 0 or not ended.said.strip()
-    if away or (not gone and _fits(ended, signs.no_answer)):
+    unreachable = ended.timed_out or ended.code < 0 or not ended.said.strip()
+    if unreachable or (not gone and _fits(ended, signs.no_answer)):
         raise Unreachable(told(program, ended))
     if not (gone and gone_is_fine):
         raise BatchError(told(program, ended))

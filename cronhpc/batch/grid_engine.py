@@ -128,7 +128,7 @@ def undoing(files: Iterable[Path]) -> str:
 # --- what is answered -----------------------------------------------------------------------------------------------
 
 SIGNS = Signs(
-    limited=(25,),  # what qsub exits with where only so many jobs are allowed
+    at_limit=(25,),  # what qsub exits with where only so many jobs are allowed
     no_answer=(
         *("got select error", "unable to send message", "unable to contact", "syncron message", "commlib"),
         *("got send error", "connection refused", "timeout", "can't connect", "cannot connect", "got read error"),
@@ -147,7 +147,7 @@ SIGNS = Signs(
 
 
 def submitted(ended: Finished) -> str:
-    """The new job's id: "36" of "36.1-5:1", too. Raises Unreachable, Limited, Denied, Refused, BatchError."""
+    """The new job's id: "36" of "36.1-5:1", too. Raises Unreachable, AtSubmitLimit, Denied, Refused, BatchError."""
     ids = [found[1] for line in ended.out.splitlines() if (found := re.fullmatch(r"(\d+)(?:\.\d+-\d+:\d+)?", line))]
     if len(ids) != 1:
         raise submission_error("qsub", ended, SIGNS)
@@ -242,7 +242,7 @@ def as_globs(job: Details, job_id: str, name: str) -> tuple[str, ...]:
 
 
 def _root(answer: str, *tags: str) -> ET.Element:
-    """The root, which alone tells an answer from none: qstat exits 0 where the master is away. Raises Unreachable."""
+    """The root, which alone tells an answer from none: qstat exits 0 without one. Raises Unreachable."""
     found = re.search(r"<\?xml.*</\w+>", answer, re.DOTALL)  # a site's wrapper may print lines of its own around it
     # two ways of its own, which are no XML
     whole = (found[0] if found else answer).replace("%lt;", "&lt;").replace("job ids>", "job_ids>")
@@ -435,7 +435,7 @@ class GridEngine(ByCommands):
         return undoing(self._defaults)
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
         if found := self.undoing():
             raise BatchError(f"{found}, by which no job would be held until it is written down: take that out of it")
         env = {**self.of_runs, **(job.export or {})}

@@ -27,7 +27,7 @@ from cronhpc.batch.commands import (
     told,
     wrapped_text,
 )
-from cronhpc.batch.port import BatchError, Denied, JobFiles, Limited, Refused, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, JobFiles, Refused, Unreachable
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import grouped, replace
@@ -163,7 +163,7 @@ def _shell_path(pattern: str) -> str:
 # --- what is answered -----------------------------------------------------------------------------------------------
 
 SIGNS = Signs(
-    limited=("threshold reached", "retrying in ", "job limit"),
+    at_limit=("threshold reached", "retrying in ", "job limit"),
     no_answer=(
         *("not responding", "still trying", "please wait", "lsf is down", "cannot connect", "connection refused"),
         *("timed out", "timedout", "timeout", "time out", "communication", "failed in an lsf library call"),
@@ -192,7 +192,7 @@ def has_id(printed: str) -> bool:
 
 
 def submitted(ended: Finished) -> str:
-    """The new job's id, behind whatever notices. Raises Unreachable, Limited, Denied, Refused, BatchError.
+    """The new job's id, behind whatever notices. Raises Unreachable, AtSubmitLimit, Denied, Refused, BatchError.
 
     A bsub that was killed counts as one without an answer: what it had sent may be accepted.
     """
@@ -482,14 +482,14 @@ class Lsf(ByCommands):
         return tuple(files(record) for record in self._records(FILES))
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
         return self._with_year(partial(self._submit, job)) if job.begin is not None else self._submit(job)
 
     def _with_year(self, call: Callable[..., T]) -> T:
         """`call` with whether its -b may have a year: older versions refuse that."""
         try:
             return call(year=self.year)
-        except (Unreachable, Limited, Denied):
+        except (Unreachable, AtSubmitLimit, Denied):
             raise
         except BatchError as error:
             if not (self.year and refuses_year(error.text)):

@@ -170,7 +170,7 @@ def command_ids(shown: str, name: str) -> list[str]:
 
 _SOME_UNKNOWN = frozenset({0, 35, 153})  # of the ids that were asked about some have ended; the others are printed
 SIGNS = Signs(
-    limited=(38, 198),  # of an entity's jobs, of all in the queue
+    at_limit=(38, 198),  # of an entity's jobs, of all in the queue
     no_answer=(162, 171, 183, 255),  # no connection, no answer of the server in time, it is shutting down
     denied=(159,),
     refused=(1, 2, 166, 170, 187, 188, 197),  # unreadable, usage, a value, queue, resource, limit, group
@@ -183,7 +183,7 @@ _ID = r"\d+(?:\[\d*\])?\.[\w.-]+"  # a site's wrapper may print lines of its own
 
 
 def submitted(ended: Finished) -> str:
-    """The new job as the server calls it, `7.server`, `7[].server`. Raises Unreachable, Limited, Denied, Refused."""
+    """The new job as there, `7.server`, `7[].server`. Raises Unreachable, AtSubmitLimit, Denied, Refused."""
     ids = [line.strip() for line in ended.out.splitlines() if re.fullmatch(_ID, line.strip())]
     if len(ids) != 1:
         raise submission_error("qsub", ended, SIGNS)
@@ -200,7 +200,7 @@ def ids(ended: Finished) -> list[str]:
 def answer(ended: Finished) -> dict[str, Any]:
     """The JSON that qstat printed, of some unknown ids, too; {} where there is no history. Raises Unreachable.
 
-    It has no `Jobs` where there are none and where the server is away: the exit code tells.
+    It has no `Jobs` where there are none and where the server gives no answer: the exit code tells.
     """
     if ended.timed_out or ended.code not in _SOME_UNKNOWN:
         raise Unreachable(told("qstat", ended))
@@ -456,7 +456,7 @@ class Pbs(ByCommands):
         )
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
         argv, array = submit_argv(job), array_of(job.options)
         own = own_values(job.own_export)  # qsub sets these
         environment = {name: value for name, value in self.of_runs.items() if name not in own}

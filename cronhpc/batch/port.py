@@ -29,7 +29,7 @@ class BatchError(CronhpcError):
 
 
 class Unreachable(BatchError):
-    """No answer: time-out, controller away. What was asked may or may not have happened."""
+    """No answer: time-out, controller unreachable. What was asked may or may not have happened."""
 
     passing = True
 
@@ -48,7 +48,7 @@ class Denied(BatchError):
     """No permission: from this machine, or to that partition. Nodes of some sites may not submit at all."""
 
 
-class Limited(BatchError):
+class AtSubmitLimit(BatchError):
     """A limit of the site: no further submission will be taken now."""
 
     passing = True
@@ -115,7 +115,7 @@ class Batch(Protocol):
         raise BatchError(f"job {job_id}: {self.dialect.title} does not show the text of a job's script")
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs in one call; unknown ids do not stop the others: judge by the queue. Raises Unreachable."""

@@ -78,7 +78,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     before = started(site.paths) or Started()  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = Started("login")
-    if before.via == "resident" and not site.batch.dialect.runs_here:
+    if before.via == "local" and not site.batch.dialect.runs_here:
         before = Started()  # the local backend's way
     via = "daemon" if args.daemon else args.via or before.via or "chain"
     prequeue = args.prequeue or before.prequeue
@@ -136,7 +136,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
         return False
     if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
         gone = how.via in {"", "chain", "daemon"} and _links_gone(paths, console)
-        gone = gone or (how.via == "resident" and _daemon_gone(console))
+        gone = gone or (how.via == "local" and _daemon_gone(console))
         if not gone:
             saw_links(paths, console.now)
         return gone

@@ -269,8 +269,8 @@ class Linter(NamedTuple):
     def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
         """Where nothing else is wrong with a script, sbatch has its say."""
         problems = self(script, **more)
-        away = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
-        if self.online is None or (away and self.online.is_brief):
+        unreachable = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
+        if self.online is None or (unreachable and self.online.is_brief):
             return tuple(_about(each, script.path) for each in problems)
         if all(each.severity != "error" for each in problems):
             problems = self(script, refused=self.online.refusal(script.path, script.entry), **more)
@@ -625,7 +625,7 @@ class Online:
         return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
 
     def refusal(self, path: str, entry: Entry | None = None) -> str:
-        """Why sbatch would not take the script, as the entry's run would be submitted; "" if it would, or is away."""
+        """Why sbatch would not take the script, as the entry's run would be; "" if it would, or none answers."""
         if self._trouble or (self._until is not None and elapsed() > self._until):
             self._left_out += self._trouble is None
             return ""

@@ -135,7 +135,7 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
 
     site = site_of(console)
     how = started(site.paths)
-    call = Call(by_daemon=how is not None and how.via in {"daemon", "resident"})
+    call = Call(by_daemon=how is not None and how.via in {"daemon", "local"})
     world = read_world(site, console.now, call).world
     known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
     console.answer(known, lambda: view.render(known, console.style(site.settings.timezone)))

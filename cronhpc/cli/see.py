@@ -235,7 +235,7 @@ def _with_who_calls_ticks(world: World, site: Site, console: Console) -> World:
         from cronhpc.engine.link import scrontab_trouble
 
         why = scrontab_trouble(site.paths, console.environ)
-    elif world.chain.via == "resident" and not world.chain.disabled:
+    elif world.chain.via == "local" and not world.chain.disabled:
         from cronhpc.drivers.start import daemon_trouble
 
         why = daemon_trouble(site)

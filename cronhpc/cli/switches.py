@@ -314,8 +314,8 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
         site = site_of(console)
         at = reckoned(site, console.again().now)
         how = started(site.paths)
-        via = how.via if how is not None and how.via else "resident"
-        whole = via not in {"resident", "daemon"} or keeps_series_only(paths, console)
+        via = how.via if how is not None and how.via else "local"
+        whole = via not in {"local", "daemon"} or keeps_series_only(paths, console)
         report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
         return not_done(str(error))

@@ -213,8 +213,8 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if held is not None:
         yield LeaveChain(LeaveCause.HELD, f"job {held.id} is held by an administrator; when that is settled: " + _START)
         return
-    if world.chain.resting:
-        yield LeaveChain(LeaveCause.CANCELLED, f"{world.chain.resting}; when that is settled: " + _START)
+    if world.chain.on_hold:
+        yield LeaveChain(LeaveCause.CANCELLED, f"{world.chain.on_hold}; when that is settled: " + _START)
         return
     if world.chain.lease_holder:
         yield LeaveChain(

@@ -413,7 +413,7 @@ STOPPED_EXIT = 113  # what `cronhpc guard` exits with where a switch ended its c
 
 
 @dataclass(slots=True)
-class Strikes:
+class KillRecords:
     """One tick's part of it. `rows` are for history; `said`: by a switch's path, what it stopped now."""
 
     kill_records: dict[str, KillRecord] = field(default_factory=dict)
@@ -421,16 +421,16 @@ class Strikes:
     said: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, world: World, outcomes: Iterable[Outcome], unfinished: Collection[str]) -> Strikes:
+    def of(cls, world: World, outcomes: Iterable[Outcome], unfinished: Collection[str]) -> KillRecords:
         """`unfinished`: job ids of runs whose end is not recorded yet, with this tick's records."""
         found = cls(dict(world.kept.kill_records))
         for outcome in outcomes:
             if isinstance(outcome.decision, Stop) and outcome.done is Done.OK:
-                found._strike(outcome.decision, world.now)
+                found._note(outcome.decision, world.now)
         found._see_through(world, unfinished)
         return found
 
-    def _strike(self, stop: Stop, now: int) -> None:
+    def _note(self, stop: Stop, now: int) -> None:
         """What a switch did to which job is a row once, however often it has to be done."""
         cancelled, warned, switch = (*stop.pending, *stop.running), stop.warn, stop.switch
         new = KillRecord(now, switch.name, switch.by, switch.reason, switch.path)

@@ -184,12 +184,12 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
     report = tick(site, now())
     if report.world.queue is None:
-        raise AwayError(
+        raise UnreachableError(
             f"the batch system does not answer: {report.world.queue_error.rstrip('.')}. Nothing was submitted."
         )
     outcomes = list(report.outcomes)
     if any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in outcomes):
-        time.sleep(FRESH + 1)  # the next tick is an hour away, and nothing would wait in the queue until then
+        time.sleep(FRESH + 1)  # the next tick is an hour other_cluster, and nothing would wait in the queue until then
         report = tick(site, now())
         outcomes += report.outcomes
     runs = [each for each in outcomes if isinstance(each.decision, Submit)]
@@ -283,7 +283,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
         raise CronhpcError(f"{there}: of two, neither sees what the other runs. To have it here: " + anew)
     with leased(site):
         keep_environment(site, environ, repair=repair)
-        scheduler.mark_started(site.paths, HowStarted("resident", at=now(), by=site.user))
+        scheduler.mark_started(site.paths, HowStarted("local", at=now(), by=site.user))
         files.remember_place(site.paths)
         pid, _ = local_daemon(site)
         if not pid:
@@ -314,15 +314,15 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         raise _stopped_unmarked(site, daemon[0], error) from None
     if site.batch.dialect.runs_here:
         lines.append(_stopped(site, *daemon))
-    away = of_other_cluster(site, how) is not None  # its ids may be those of other jobs here
-    if away:
+    other_cluster = of_other_cluster(site, how) is not None  # its ids may be those of other jobs here
+    if other_cluster:
         lines.append(
             f"its jobs are on cluster {how.cluster}, whose queue is not this one: what waits ends when it starts"
         )
     with leased(site):
         if how.via == "scrontab" or may_be_in_scrontab(site.paths):
             lines += remove_from_scrontab(site.paths, environ)
-        world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", away=away)
+        world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", other_cluster=other_cluster)
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:
         lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")
@@ -358,7 +358,7 @@ def links_gone(site: Site, now: int) -> bool:
     world = read_world(site, now).world  # a list without them is looked into before it is believed
     there = chain.Links.of(world)
     gone = world.queue is not None and not (there.successors or there.running)
-    return gone and not world.chain.resting and of_other_cluster(site) is None
+    return gone and not world.chain.on_hold and of_other_cluster(site) is None
 
 
 def links_that_name(batch: Batch, root: Path) -> list[Job]:
@@ -394,29 +394,29 @@ def _stopped_unmarked(site: Site, daemon: int, error: OSError) -> CronhpcError:
     return CronhpcError(f"{done}, but {where}: {left}. " + fix(error) + "; then: " + command("stop"))
 
 
-class AwayError(CronhpcError):
+class UnreachableError(CronhpcError):
     passing = True
 
 
 def _reconcile(
-    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False, away: bool = False
+    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False, other_cluster: bool = False
 ) -> tuple[World, tuple[Outcome, ...]]:
     """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet.
 
-    What a login node has submitted ahead ends with its ticks, a day's runs otherwise go on after `stop`. `away`: the
-    chain is in another cluster's queue, and what is not listed here is not ended by its id.
+    What a login node has submitted ahead ends with its ticks, its runs otherwise go on after `stop`. `other_cluster`:
+    the chain is in that one's queue, and what is not listed here is not ended by its id.
     """
     for look in range(_LOOKS):
         world = read_world(site, now()).world
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
-            raise AwayError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
+            raise UnreachableError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site.settings, world)), first=first))
         if not first and by_login:
             decisions += tuple(withdrawals(world, "the scheduler is stopped"))
-        decisions = () if away else decisions
-        resting = next((d for d in decisions if isinstance(d, LeaveChain)), None)
-        if resting is None or resting.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
+        decisions = () if other_cluster else decisions
+        left_alone = next((d for d in decisions if isinstance(d, LeaveChain)), None)
+        if left_alone is None or left_alone.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
             break
         time.sleep(2)
     outcomes = Actor(site, with_switches(site, world)).carry_out(Plan(decisions, world.now))

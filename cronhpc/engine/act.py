@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Submission, Unreachable
 from cronhpc.core import model
 from cronhpc.core.attempts import with_log
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
@@ -190,7 +190,7 @@ class Actor(Progress):
             job_id = _avoiding(
                 exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
             )
-        except Limited as error:
+        except AtSubmitLimit as error:
             if link.kind != SPARE:
                 raise
             self.failed(error)
@@ -321,7 +321,7 @@ def _avoiding(nodes: str | None, else_: str | None, call: Callable[[str | None],
     """What `call` gives with those nodes excluded; where Slurm has no other for it, or does not know one, without."""
     try:
         return call(nodes)
-    except (Denied, Limited, Unreachable):
+    except (Denied, AtSubmitLimit, Unreachable):
         raise
     except BatchError:
         if nodes == else_:

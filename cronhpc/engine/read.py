@@ -321,7 +321,7 @@ def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
     rows = (row for row in (*known.bad_nodes, *core_chain.failed_launches(world)) if row.node not in here)
     bad = core_chain.standing(rows, world.now)
     known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
-    return replace(known, resting=known.resting or _an_admins_word(site, world))
+    return replace(known, on_hold=known.on_hold or _an_admins_word(site, world))
 
 
 def _an_admins_word(site: Site, world: World) -> str:
@@ -518,7 +518,7 @@ def _chain_facts(
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
         problems.append(Problem("E361", what, fix))
-    via = how.via or ("resident" if site.batch.dialect.runs_here else "chain")
+    via = how.via or ("local" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
     if kept.no_spare_at < how.at or now - kept.no_spare_at >= _SPARE_AGAIN:  # `start` tries it at once
         kept = replace(kept, no_spare="", no_submit_slot=False)
@@ -528,13 +528,13 @@ def _chain_facts(
         fingerprint=how.fingerprint,
         link_name=link_name,
         spare_name=spare_name,
-        resting=scheduler.resting(site.paths),
+        on_hold=scheduler.admins_word(site.paths),
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.prequeue,
         via=via,
-        disabled=Disabled.ELSEWHERE if via == "resident" and not site.batch.dialect.runs_here else None,
+        disabled=Disabled.ELSEWHERE if via == "local" and not site.batch.dialect.runs_here else None,
         drops_begin=site.changes.drops_begin,
         moved_from=moved_from(site.paths),
         caller=caller,

@@ -27,7 +27,7 @@ from cronhpc.core.model import (
     text_of,
 )
 from cronhpc.core.slots import schedule_of
-from cronhpc.core.stop import Strikes, with_pause_tag
+from cronhpc.core.stop import KillRecords, with_pause_tag
 from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.store import damage, history, logs, scheduler
 from cronhpc.store import memory as store_memory
@@ -130,12 +130,12 @@ class _Keeper:
         self._ping_starts()
         for outcome in outcomes:
             self._note(outcome)
-        self.strikes = Strikes()  # what switches did, and whether it is gone by now
+        self.kills = KillRecords()  # what switches did, and whether it is gone by now
         if not self.world.call.only:
             unfinished = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.FINISHED}
             ended = {claim.job_id for claim in self.finished}
-            self.strikes = Strikes.of(self.world, outcomes, {job for job in unfinished - ended if job})
-        self.rows.extend(self.strikes.rows)
+            self.kills = KillRecords.of(self.world, outcomes, {job for job in unfinished - ended if job})
+        self.rows.extend(self.kills.rows)
 
     # --- slots
 
@@ -347,7 +347,7 @@ class _Keeper:
                 warned |= dict.fromkeys(outcome.decision.warn, self.world.now)
         self.kept.warned = warned
         self.kept.comments = self._comments()
-        self.kept.kill_records = self.strikes.kill_records
+        self.kept.kill_records = self.kills.kill_records
 
     def _note_scheduler(self) -> None:
         """That it was at work, its links, and what people are told of."""
@@ -367,11 +367,11 @@ class _Keeper:
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 setattr(kept, decision.kind, decision.job_id)
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
-        standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
+        standing = alerts.conditions(self.world, self.states, self.outcomes, self.kills.said)
         before = kept.alerts
         there = {entry.name for entry in self.world.entries}
         self.alerts, kept.alerts = alerts.told(standing, before, now, there)
-        self.alerts += alerts.events(self.world, self.outcomes, self.strikes.said, before)
+        self.alerts += alerts.events(self.world, self.outcomes, self.kills.said, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
         if self.site.settings.alerts_ping:
@@ -439,11 +439,11 @@ class _Keeper:
             scheduler.forget_links(self.site.paths, (each for each in old if each not in live))
         if not self.site.batch.dialect.runs_here and self.world.queue is not None:
             scheduler.remember_batch_system(self.site.paths, self.site.batch.dialect)
-        resting = self.world.chain.resting
-        if resting and any(
+        on_hold = self.world.chain.on_hold
+        if on_hold and any(
             isinstance(d, model.LeaveChain) and d.cause is model.LeaveCause.CANCELLED for d in self.plan.decisions
         ):
-            scheduler.remember_admins_word(self.site.paths, resting)
+            scheduler.remember_admins_word(self.site.paths, on_hold)
         elif self.world.chain.link_name and self.world.call.whole:
             scheduler.remember_successor(self.site.paths, self.kept.successor)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
 from cronhpc.core.attempts import with_log
 from cronhpc.core.model import (
@@ -103,7 +103,7 @@ class Progress:
             self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
         if isinstance(error, Unreachable):
             self.unreachable = error.text
-        elif isinstance(error, Limited):
+        elif isinstance(error, AtSubmitLimit):
             self.at_submit_limit = error.text
 
     def submission_failed(self, error: BatchError, took: float) -> None:
@@ -404,7 +404,7 @@ class Submitter:
             self.note(
                 row, Done.REFUSED, f"another tick submitted it as well; job {error.text} is cancelled, still held"
             )
-        elif isinstance(error, Limited):
+        elif isinstance(error, AtSubmitLimit):
             self._give_back(row)
             why = f"{error.text} (no more tries in this tick)"
             self.note(row, Done.PASSING, why, obstacle=Obstacle.SUBMIT_LIMIT, cause=error.cause)

@@ -37,7 +37,7 @@ _MOST = 2**53  # no number of ours is larger, but for nanoseconds
 _MOST_NS = 2**63
 _MOST_LINKS = 200  # ahead, as `start --prequeue` takes them
 _RESULTS = frozenset(map(str, Result))
-_WAYS = frozenset({"chain", "daemon", "scrontab", "login", "resident"})
+_WAYS = frozenset({"chain", "daemon", "scrontab", "login", "local"})
 _DIGITS = 20  # of a job's number
 
 
@@ -97,6 +97,7 @@ def links(value: object) -> Any:
 
 
 def way(value: object) -> Any:
+    value = "local" if value == "resident" else value  # as earlier versions called it
     return value if isinstance(value, str) and value in _WAYS else GONE
 
 
@@ -375,11 +376,11 @@ class MisfitError(ValueError):
 class Records:
     """Dataclasses as JSON values with every field, instants in ISO 8601, and back.
 
-    `may_lack`: by type, fields that a file may lack, and what then holds. `keys`: likewise, those with another name.
+    `may_lack`: by type, fields that a file may lack, and what then holds. `earlier`: likewise, earlier names.
     """
 
     may_lack: Mapping[type, Mapping[str, Any]]
-    keys: Mapping[type, Mapping[str, str]]
+    earlier: Mapping[type, Mapping[str, str]]
 
     def whole(self, value: Any, directory: str | None = None) -> Any:
         """`value` as JSON values: of a record each field, but for what is None and may be lacking.
@@ -401,8 +402,7 @@ class Records:
             for name in self.may_lack.get(kind, ()):
                 if row[name] is None:
                     del row[name]
-            keys = self.keys.get(kind)
-            return {keys.get(name, name): each for name, each in row.items()} if keys else row
+            return row
         if isinstance(value, Mapping):
             return {key: self.whole(each, directory) for key, each in value.items()}
         return value if directory is None or not isinstance(value, Advice) else text_of(value, directory)
@@ -417,9 +417,9 @@ class Records:
         if not isinstance(value, dict):
             raise MisfitError(at or ".")
         names = vars(sys.modules[kind.__module__])
-        fields, keys = {**_defaults(of_kind), **self.may_lack.get(kind, {})}, self.keys.get(kind, {})
+        fields, earlier = {**_defaults(of_kind), **self.may_lack.get(kind, {})}, self.earlier.get(kind, {})
         for name, hint in hints.items():
-            key = keys.get(name, name)
+            key = name if name in value else earlier.get(name, name)
             if key in value:
                 fields[name] = self._field(hint, names, value[key], f"{at}.{key}".lstrip("."))
         if fields.keys() != hints.keys():

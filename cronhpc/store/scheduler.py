@@ -281,7 +281,7 @@ class SiteChanges:
 
 def remember_admins_word(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
-    if resting(paths) == why:
+    if admins_word(paths) == why:
         return
     replace_file(paths.scheduler / f"rest.{marks(paths).start}", f"{why}\n".encode(), 0o644)
 
@@ -411,7 +411,7 @@ def expected(paths: Paths) -> tuple[int, int] | None:
     return int(found.st_atime), int(found.st_mtime)
 
 
-def resting(paths: Paths) -> str:
+def admins_word(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
     for name in sorted(marks(paths).rests, reverse=True):
         data = read_bytes(paths.scheduler / name)

@@ -39,7 +39,7 @@ class Record:
     at: Instant = 0  # when it started
     logs: list[LogRow] = field(default_factory=list)  # of the newest few
     runs: int = 0
-    resting: str = ""
+    no_next: str = ""
     trouble: str = ""  # why the newest piece has queued no next one, against the rules
     ran: list[RanRow] = field(default_factory=list)  # the newest few
 
@@ -87,6 +87,8 @@ def save(state: Path, record: Record) -> None:
 def _record(value: Mapping[str, Any] | None) -> Record | None:
     if not value:
         return None
+    if "resting" in value:  # as earlier versions called it
+        value = {"no_next": value["resting"], **{key: each for key, each in value.items() if key != "resting"}}
     record, invalid = decode.read(Record, value)
     _, wrong = decode.decode(record.rules if record else {}, decode.RULES)  # one that is not known is another version's
     return None if invalid or wrong else record

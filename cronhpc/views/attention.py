@@ -231,8 +231,8 @@ def _series(entry: EntryStatus) -> Iterator[Notice]:
             yield _notice("ended", entry.name, f"queues no next piece: {trouble}", text.one_line(series.start))
         return
     if series.crashed:
-        yield _notice("ended", entry.name, f"rests: {series.resting}", command("logs", entry.name))
-    elif not series.resting and not (last and last.result in {Result.CANCELLED, Result.KILLED}):
+        yield _notice("ended", entry.name, f"has stopped: {series.no_next}", command("logs", entry.name))
+    elif not series.no_next and not (last and last.result in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"
         yield _notice("ended", entry.name, what, text.one_line(series.start))
 

@@ -46,7 +46,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
             if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
                 ahead.append(decision.at)
     rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
-    resting = rest or chain.resting
+    on_hold = rest or chain.on_hold
     last = world.now if ticked else world.kept.last_tick
     running = [job.id for job in of_chain.running] or ([world.call.link] if world.call.link else [])
     return Chain(
@@ -63,7 +63,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         running=running[0] if running else None,
         next=known[links.SUCCESSOR],
         spare=known[links.SPARE],
-        resting=resting if (chain.wanted or rest) and not running else "",
+        on_hold=on_hold if (chain.wanted or rest) and not running else "",
         no_spare=world.kept.no_spare if chain.wanted else "",
         ahead=Ahead(len(ahead), max(filter(None, ahead), default=None)) if chain.prequeue > 1 else None,
         moved_from=chain.moved_from,
@@ -101,7 +101,7 @@ class State(StrEnum):
     NOT_NEEDED = "not needed yet"
     NOT_STARTED = "not started"
     STOPPED = "stopped"
-    RESTING = "resting"
+    ON_HOLD = "on hold"
     DISABLED = "disabled"
     ELSEWHERE = "started elsewhere"
     LATE = "late"
@@ -115,21 +115,21 @@ class State(StrEnum):
 FINE = frozenset({State.FINE, State.OTHERWISE, State.NOT_NEEDED})  # nobody has to do anything
 LIMPS = frozenset({State.LATE, State.FAILING})  # it goes on by itself, later than it should
 LOST = frozenset({State.SILENT, State.BROKEN, State.MOVED})  # it should go on, and does not
-DOWN = LOST | {State.NOT_STARTED, State.STOPPED, State.RESTING, State.DISABLED}
+DOWN = LOST | {State.NOT_STARTED, State.STOPPED, State.ON_HOLD, State.DISABLED}
 
 
 def health(chain: Chain, *, answers: bool, entries: int, now: int) -> State:
     """How the chain is at `now`, in a word or two, by facts that may be older: the first that applies is the answer."""
     last = chain.last_tick
     overdue = last is not None and _overdue(chain, last, now)
-    if not chain.wanted and not chain.resting:
+    if not chain.wanted and not chain.on_hold:
         if chain.stopped:
             return State.STOPPED
         if last is not None and not overdue:
             return State.OTHERWISE
         return State.NOT_STARTED if entries else State.NOT_NEEDED
-    if chain.resting:
-        return State.RESTING
+    if chain.on_hold:
+        return State.ON_HOLD
     if chain.by_links and answers and not (chain.running or any(map(_may_start, (chain.next, chain.spare)))):
         return State.BROKEN
     if chain.moved_from and chain.by_links:
@@ -207,8 +207,8 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
             return "not started", "; ", f"{ticked} came otherwise (a daemon, crontab, by hand)"
         case State.STOPPED:
             return f"stopped by {style.command('stop')}", "; ", ticked
-        case State.RESTING | State.DISABLED | State.ELSEWHERE:
-            why = chain.resting if state == State.RESTING else chain.disabled
+        case State.ON_HOLD | State.DISABLED | State.ELSEWHERE:
+            why = chain.on_hold if state == State.ON_HOLD else chain.disabled
             return state, ": ", f"{style.text(text.one_line(why))}; {ticked}"
         case State.BROKEN | State.LATE | State.FAILING:
             gone = "no scheduler job can start" if jobs else "no scheduler job is in the queue"

@@ -97,15 +97,15 @@ def _series(entry: EntryStatus, series: SeriesStatus, style: Style) -> str:
     following = f"; next {style.whole(at)} ({style.distance(at)})" if at is not None and at > style.now else ""
     ends = f" It ends {text.listed([text.one_line(each) for each in series.ends], 'or')}." if series.ends else ""
     if not series.going:
-        why = f"It rests: {text.one_line(series.resting)}" if series.resting else "No piece of it is in the queue"
-        rests = f" {why}. Start it again: {text.one_line(series.start)}"
+        why = f"It has stopped: {text.one_line(series.no_next)}" if series.no_next else "No piece of it is in the queue"
+        stopped = f" {why}. Start it again: {text.one_line(series.start)}"
         ends = ""
     else:
-        rests = f" This is the {text.one_line(series.resting)}." if series.resting else ""
+        stopped = f" This is the {text.one_line(series.no_next)}." if series.no_next else ""
     keeps = "keeps itself going" if series.going else "has kept itself going"
     head = f"{text.name(entry.name)} ({text.name(entry.source)}) {keeps}"
     pieces = text.count(series.runs, "piece")
-    return f"{head}, {text.one_line(series.when)}: {pieces} so far{following}.{rests}{ends}"
+    return f"{head}, {text.one_line(series.when)}: {pieces} so far{following}.{stopped}{ends}"
 
 
 # --- why not now ---------------------------------------------------------------------------------------------------

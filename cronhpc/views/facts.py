@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cronhpc.core.model import Instant, Problem
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import decode
 from cronhpc.views import text
 
@@ -85,7 +85,7 @@ class Chain:
     running: str | None
     next: Link | None
     spare: Link | None
-    resting: str
+    on_hold: str
     no_spare: str
     ahead: Ahead | None
     moved_from: str
@@ -183,8 +183,8 @@ class SeriesStatus:
     when: str
     runs: int
     ends: tuple[str, ...]
-    resting: str
-    crashed: bool  # it rests as its pieces failed
+    no_next: str
+    crashed: bool  # it has stopped as its pieces failed
     trouble: str
     going: bool
     start: str  # the command that begins it anew
@@ -295,13 +295,16 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }
-_RECORDS = decode.Records(_MAY_LACK, keys={Chain: {"by_daemon": "resident"}})
+_RECORDS = decode.Records(
+    _MAY_LACK, earlier={Chain: {"by_daemon": "resident", "on_hold": "resting"}, SeriesStatus: {"no_next": "resting"}}
+)
 as_json = _RECORDS.whole
 
 
 def of_json(value: object) -> Status:
     """What a tick wrote. A colleague's may hold anything: raises MisfitError with the place of what does not fit."""
-    return _RECORDS.exact(Status, value)
+    known = _RECORDS.exact(Status, value)
+    return replace(known, chain=replace(known.chain, via="local")) if known.chain.via == "resident" else known
 
 
 def troubles(value: object) -> tuple[Trouble, ...]:

@@ -215,8 +215,8 @@ def blocked(entry: EntryStatus) -> str:
         return done(entry.switch)
     reason, series = entry.reason, entry.series
     if series and not series.going:
-        return "resting" if series.resting else "ended"
-    if series and series.resting:
+        return "stopped" if series.no_next else "ended"
+    if series and series.no_next:
         return "last piece"
     if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED}:
         return str(reason)

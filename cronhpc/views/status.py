@@ -291,11 +291,11 @@ class _Index:
         known = {run.job for run in facts.runs}
         if newest is not None and newest.live and records(self.world).of(newest) is not None and newest.id not in known:
             facts = replace(facts, runs=(runs.first_piece(newest), *facts.runs))
-        going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.resting)
+        going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.no_next)
         ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SERIES_SHOWN:
             return None
-        said = (series.when, series.runs, series.ends, series.resting, series.crashed, series.trouble)
+        said = (series.when, series.runs, series.ends, series.no_next, series.crashed, series.trouble)
         return replace(facts, series=SeriesStatus(*said, going, _start(series, self.world.dialect)))
 
     def deleted(self) -> tuple[DeletedEntry, ...]:

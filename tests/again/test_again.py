@@ -233,7 +233,7 @@ def test_its_file_exists_and_what_was_queued_is_cancelled(stage: Stage) -> None:
     assert answer.code == ENDED
     assert answer.lines[-1] == f"series watch ends: {stage.place}/done exists; nothing is queued"
     assert stage.waiting() == {}
-    assert stage.record.resting == f"{stage.place}/done exists"
+    assert stage.record.no_next == f"{stage.place}/done exists"
 
 
 def test_its_file_counts_that_a_stat_does_not_show_yet(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.batch.commands import changed, chunks
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import text
 from cronhpc.batch.slurm.job_ends import accounting_arguments
@@ -117,7 +117,7 @@ def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> 
 
 def test_a_submit_limit_is_told_in_a_line_without_the_sites_banner() -> None:
     banner = "*" * 60 + "\n* Maintenance on Tuesday, see https://hpc.example/news\n" + "*" * 60 + "\n"
-    with pytest.raises(Limited) as told:
+    with pytest.raises(AtSubmitLimit) as told:
         text.submitted(Finished(1, "", banner + "sbatch: error: AssocMaxSubmitJobLimit\n" + POLICY))
     assert told.value.text == "the site takes no more jobs of this user (AssocMaxSubmitJobLimit)"
 
@@ -132,10 +132,10 @@ def test_a_submit_limit_is_told_in_a_line_without_the_sites_banner() -> None:
         (Unreachable, 1, "sbatch: fatal: Could not establish a configuration source"),
         (Unreachable, 1, ""),
         (Unreachable, -9, FAILED + "Invalid qos specification"),
-        (Limited, 1, "sbatch: error: AssocMaxSubmitJobLimit\n" + POLICY),
-        (Limited, 1, "sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + POLICY),
-        (Limited, 1, POLICY),
-        (Limited, 1, FAILED + "Resource temporarily unavailable"),
+        (AtSubmitLimit, 1, "sbatch: error: AssocMaxSubmitJobLimit\n" + POLICY),
+        (AtSubmitLimit, 1, "sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + POLICY),
+        (AtSubmitLimit, 1, POLICY),
+        (AtSubmitLimit, 1, FAILED + "Resource temporarily unavailable"),
         (Refused, 1, "sbatch: error: QOSMaxWallDurationPerJobLimit\n" + POLICY),
         (Refused, 1, "sbatch: error: QOSMaxCpuPerUserLimit\n" + POLICY),
         (Refused, 1, FAILED + "Invalid account or account/partition combination specified"),
@@ -169,9 +169,9 @@ def test_a_submit_limit_is_told_in_a_line_without_the_sites_banner() -> None:
             0,
             "sbatch: Job 62 to start at 2026-11-28T09:58:11 using 1 processors on nodes cpu1 in partition cpu",
         ),
-        (Limited, 1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"),
-        (Limited, 1, "sbatch: error: Slurm job queue full, sleeping and retrying"),
-        (Limited, -15, "sbatch: error: Slurm job queue full, sleeping and retrying"),
+        (AtSubmitLimit, 1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"),
+        (AtSubmitLimit, 1, "sbatch: error: Slurm job queue full, sleeping and retrying"),
+        (AtSubmitLimit, -15, "sbatch: error: Slurm job queue full, sleeping and retrying"),
         (Denied, 1, FAILED + "Access/permission denied"),
         (Denied, 1, "ERROR: sbatch is disabled on compute nodes, submit from a login node."),
         (Denied, 1, "Jobs can only be submitted from the Front-End."),

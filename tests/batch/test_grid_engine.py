@@ -13,7 +13,7 @@ import pytest
 from cronhpc.batch import commands, grid_engine
 from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.grid_engine import GridEngine
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
 from cronhpc.script.dialect import GRID_ENGINE
@@ -165,7 +165,7 @@ LIMIT = "Unable to run job: job rejected: only 2 jobs are allowed per user (curr
             Finished(1, "", "got syncron message receive timeout error"), Unreachable, id="frozen, its own end"
         ),
         pytest.param(Finished(-9, "", "", timed_out=True), Unreachable, id="frozen, our end"),
-        pytest.param(Finished(25, "", LIMIT), Limited, id="at the limit of jobs"),
+        pytest.param(Finished(25, "", LIMIT), AtSubmitLimit, id="at the limit of jobs"),
         pytest.param(Finished(1, "", DENIED), Denied, id="not from this machine"),
         pytest.param(Finished(1, "", 'Unable to run job: job requests unknown queue "x"'), Refused, id="no such queue"),
         pytest.param(Finished(1, "", PRIORITY), Refused, id="a priority that is an operator's"),

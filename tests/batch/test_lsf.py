@@ -12,7 +12,7 @@ import pytest
 from cronhpc.batch import lsf
 from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.lsf import Lsf
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
 from cronhpc.script.dialect import LSF
@@ -103,7 +103,7 @@ def test_the_id_that_bsub_prints(printed: str, job_id: str) -> None:
         pytest.param(Finished(255, "", "Cannot connect to LSF. Please wait ..."), Unreachable, id="out of reach"),
         pytest.param(
             Finished(-9, "", "Pending job threshold reached. Retrying in 60 seconds...", timed_out=True),
-            Limited,
+            AtSubmitLimit,
             id="it waits at a limit",
         ),
         pytest.param(Finished(255, "", "x: No such queue. Job not submitted."), Refused, id="no such queue"),

@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc.batch import job_around, pbs
 from cronhpc.batch.commands import changed
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
 from cronhpc.script.dialect import PBS
@@ -153,8 +153,12 @@ def test_the_id_that_qsub_prints(printed: str, name: str) -> None:
     [
         pytest.param(Finished(162, "", "qsub: cannot connect to server pbshost (errno=111)"), Unreachable, id="down"),
         pytest.param(Finished(-9, "", "", timed_out=True), Unreachable, id="frozen"),
-        pytest.param(Finished(38, "", "qsub: would exceed complex's per-user limit"), Limited, id="a limit of jobs"),
-        pytest.param(Finished(198, "", "qsub: Maximum number of jobs already in queue"), Limited, id="a full queue"),
+        pytest.param(
+            Finished(38, "", "qsub: would exceed complex's per-user limit"), AtSubmitLimit, id="a limit of jobs"
+        ),
+        pytest.param(
+            Finished(198, "", "qsub: Maximum number of jobs already in queue"), AtSubmitLimit, id="a full queue"
+        ),
         pytest.param(Finished(159, "", "qsub: Unauthorized Request"), Denied, id="not from here"),
         pytest.param(Finished(170, "", "qsub: Unknown queue"), Refused, id="no such queue"),
         pytest.param(Finished(2, "", "usage: qsub …"), Refused, id="a bad option"),

@@ -478,7 +478,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(11, "16:00", reason="JobHeldAdmin"), SPARE),
         ["rest"],
     ),
-    "an administrator's word stands: the chain rests": (linked(SPARE, facts={"resting": "uid 0 cancelled"}), ["rest"]),
+    "an administrator's word stands: the chain rests": (linked(SPARE, facts={"on_hold": "uid 0 cancelled"}), ["rest"]),
     "stopped: what waits is cancelled": (
         world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False, stopped=True)),
         ["cancel successor 11", "cancel spare 12"],

@@ -376,7 +376,7 @@ def test_what_this_tick_cancels_does_not_stand_in_the_way_of_the_next_slot() -> 
     assert rows[:3] == ["cancel 7", "finish refused", "submit 15:00"]
 
 
-def test_a_resident_daemon_submits_nothing_ahead() -> None:
+def test_a_daemon_submits_nothing_ahead() -> None:
     w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), link="9", chain=chain(), by_daemon=True)
     assert planned(w)[0] == "submit 15:00"
     assert not [row for row in planned(w) if row.startswith("ahead")]

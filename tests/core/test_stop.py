@@ -31,7 +31,7 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.core.plan import plan
-from cronhpc.core.stop import Strikes, job_words, unmatched, verdict, whole_comment, with_pause_tag
+from cronhpc.core.stop import KillRecords, job_words, unmatched, verdict, whole_comment, with_pause_tag
 from tests.worlds import ID, at, chain, claim, entry, job, key, link, said, state, switch, world
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")
@@ -562,14 +562,14 @@ def test_a_killed_run_is_not_tried_again() -> None:
 # --- said once -----------------------------------------------------------------------------------------------------
 
 
-def strikes(w: World, unfinished: frozenset[str] = frozenset()) -> Strikes:
-    return Strikes.of(w, [Outcome(d, Done.OK) for d in stop.decide(w)], unfinished)
+def kills(w: World, unfinished: frozenset[str] = frozenset()) -> KillRecords:
+    return KillRecords.of(w, [Outcome(d, Done.OK) for d in stop.decide(w)], unfinished)
 
 
 def test_what_a_switch_stopped_is_a_row_with_who_when_and_why() -> None:
     jobs = (job(8, name="ft", start=at("04:48"), nodes="gpu1"), pending(9, "[3-10]", name="ft"))
     w = replace(on(jobs=jobs), switches=Switches((switch("ft", reason="loss spikes"),)))
-    [row] = strikes(w).rows
+    [row] = kills(w).rows
     assert row == {
         "what": "switch",
         "switch": "ft",
@@ -585,17 +585,17 @@ def test_what_a_switch_stopped_is_a_row_with_who_when_and_why() -> None:
 
 def test_it_is_said_once_however_often_it_has_to_be_done() -> None:
     w = on("ft", jobs=(FOREIGN,))
-    first = strikes(w)
-    again = strikes(remembering(w, kill_records=first.kill_records))
+    first = kills(w)
+    again = kills(remembering(w, kill_records=first.kill_records))
     assert [len(first.rows), len(again.rows)] == [1, 0]
     assert again.kill_records == first.kill_records
 
 
 def test_a_warning_and_the_end_are_two_rows() -> None:
     w = on("t", jobs=(TR,), settings=WARN)
-    first = strikes(w)
+    first = kills(w)
     late = remembering(w, kill_records=first.kill_records, warned={"9": at("13:50")})
-    rows = [*first.rows, *strikes(late).rows]
+    rows = [*first.rows, *kills(late).rows]
     assert [(row["warned"], row["jobs"]) for row in rows] == [(["9"], []), ([], ["9"])]
     assert [(each.warned, each.cancelled) for each in first.kill_records.values()] == [(True, False)]
 
@@ -605,27 +605,27 @@ def test_of_a_run_that_was_not_listed_yet_it_is_not_said_that_it_is_gone_while_t
     released = claim("train", "14:00", ClaimState.RELEASED, "9", recorded=at(NOW) - 20)
     w = on("t", jobs=(), entries=(entry("train", job_name="tr9"),), claims=(released,), settings=WARN)
     unfinished = frozenset({"9"})
-    first = strikes(w, unfinished)
+    first = kills(w, unfinished)
     soon, later = (replace(remembering(w, kill_records=first.kill_records), now=at(NOW) + n) for n in (10, 120))
-    assert [[*row] for row in strikes(soon, unfinished).rows] == []
-    assert [row["gone"] for row in strikes(later, unfinished).rows] == [{"9": 120}]
+    assert [[*row] for row in kills(soon, unfinished).rows] == []
+    assert [row["gone"] for row in kills(later, unfinished).rows] == [{"9": 120}]
 
 
 def test_when_it_is_gone_that_is_said_and_it_is_forgotten_once_its_end_is_recorded() -> None:
     known = {"8": kill_records("14:00", cancelled=True)}
-    still = strikes(on(jobs=(job(8, "COMPLETING"),), kill_records=known))
+    still = kills(on(jobs=(job(8, "COMPLETING"),), kill_records=known))
     assert (still.rows, still.kill_records) == ([], known)
-    gone = strikes(on(jobs=(job(8, "CANCELLED"),), kill_records=known), frozenset({"8"}))
+    gone = kills(on(jobs=(job(8, "CANCELLED"),), kill_records=known), frozenset({"8"}))
     assert [row["gone"] for row in gone.rows] == [{"8": 30}]
-    later = strikes(on(jobs=(), kill_records=gone.kill_records))
+    later = kills(on(jobs=(), kill_records=gone.kill_records))
     assert (later.rows, later.kill_records) == ([], {})
-    unknown = strikes(replace(on(jobs=(), kill_records=known), queue=None))
+    unknown = kills(replace(on(jobs=(), kill_records=known), queue=None))
     assert (unknown.rows, unknown.kill_records) == ([], known)
 
 
 def test_what_could_not_be_done_is_not_said_to_be_done() -> None:
     w = on("ft", jobs=(FOREIGN,))
-    failed = Strikes.of(w, [Outcome(d, Done.PASSING, "no answer") for d in stop.decide(w)], frozenset())
+    failed = KillRecords.of(w, [Outcome(d, Done.PASSING, "no answer") for d in stop.decide(w)], frozenset())
     assert (failed.rows, failed.kill_records) == ([], {})
 
 
@@ -808,7 +808,7 @@ def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) 
 
 def test_people_are_told_who_stopped_what_once_and_again_each_day_while_it_stands() -> None:
     w = replace(on(jobs=(FOREIGN,)), switches=Switches((switch("ft", reason="loss spikes"),)))
-    told, known = alerts.told(alerts.conditions(w, {}, (), strikes(w).said), {}, w.now, ())
+    told, known = alerts.told(alerts.conditions(w, {}, (), kills(w).said), {}, w.now, ())
     text = 'kill/ft was set by bob: "loss spikes"'
     assert [(a.phase, a.text) for a in told] == [("new", f"{text}; it stopped 8 running")]
     assert alerts.told(alerts.conditions(w, {}, (), {}), known, w.now + 3600, ())[0] == []

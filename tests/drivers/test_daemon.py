@@ -1,4 +1,4 @@
-"""The resident driver: what wakes it, what ends it, and what it survives. On the local backend, on this disk."""
+"""The daemon: what wakes it, what ends it, and what it survives. On the local backend, on this disk."""
 
 from __future__ import annotations
 
@@ -479,7 +479,7 @@ def test_a_log_on_a_full_disk_ends_it_not(root: Path) -> None:
         told = daemon.ticked()
         process.send_signal(signal.SIGHUP)
         daemon.wait(lambda: daemon.ticked() > told)
-        assert json.loads((root / "status.json").read_text())["chain"]["resident"]
+        assert json.loads((root / "status.json").read_text())["chain"]["by_daemon"]
     finally:
         process.kill()
         process.wait(60)

@@ -89,7 +89,7 @@ def test_a_tick_dated_far_ahead_of_now_is_no_sign_of_life(shell: Shell) -> None:
     now = later()
     for ahead, stale in ((600, False), (20 * 3600, True), (366 * 86400, True)):
         shell("tick", now=now + ahead)
-        mark_started(Paths(shell.cron), Started(via="resident", at=now))
+        mark_started(Paths(shell.cron), Started(via="local", at=now))
         assert looks(shell, now) == stale
         said = shell("status", now=now)
         assert ("by a clock that was wrong" in said.out, said.code) == (stale, int(stale)), said.out

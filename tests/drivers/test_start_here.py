@@ -127,7 +127,7 @@ def test_an_option_that_nothing_would_come_of_is_refused(shell: Shell, options: 
 def noted_on_another_machine(shell: Shell, now: int) -> str:
     """The note of a daemon that was begun there, and the tick that it has made."""
     paths = Paths(shell.cron)
-    scheduler.mark_started(paths, Started(via="resident", at=now, by="me"))
+    scheduler.mark_started(paths, Started(via="local", at=now, by="me"))
     note = json.dumps({"version": 1, "pid": 4711, "born": "1", "host": "login1", "by_hand": False})
     (paths.state / "daemon.json").write_text(note)
     scheduler.expect(paths, now, now + 3600)

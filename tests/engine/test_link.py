@@ -441,7 +441,7 @@ MARKS = {
     "numbers, not texts: ten is more than nine": (["stop.9", "start.10"], 10, ""),
     "and the other way round": (["start.9", "stop.10"], 9, "stopped"),
     "an empty file of an older version, or made by hand": (["start.3", "stop"], 3, "stopped"),
-    "an administrator's word stands": (["start.3", "rest.3"], 3, "resting"),
+    "an administrator's word stands": (["start.3", "rest.3"], 3, "on hold"),
     "an administrator's word from before the last start": (["rest.3", "start.4"], 4, ""),
     "files that only look alike": (["started", "start.x", "stop.x", "stop.", "stopped", "rest.3.old"], 0, ""),
 }
@@ -460,7 +460,7 @@ def test_a_stop_or_rest_counts_until_a_start_of_a_higher_number(
     assert (begins, said in told) == ([] if said else ["13:00"], True), told
     (folder / f"start.{generation}").touch()  # by now it is seen everywhere
     marks = scheduler.marks(Paths(stand.root / "cron"))
-    assert (marks.stopped, bool(marks.rests)) == (said == "stopped", said == "resting")
+    assert (marks.stopped, bool(marks.rests)) == (said == "stopped", said == "on hold")
 
 
 def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:
@@ -481,10 +481,10 @@ def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:
     start()
     assert left() == (False, ["start.1", "start.2", "started", "stop.1"])
     scheduler.remember_admins_word(paths, "cancelled by root")
-    assert scheduler.resting(paths) == "cancelled by root"
+    assert scheduler.admins_word(paths) == "cancelled by root"
     (paths.scheduler / "stop").touch()
     start()
-    assert (scheduler.resting(paths), *left()) == ("", False, ["rest.2", "start.2", "start.3", "started"])
+    assert (scheduler.admins_word(paths), *left()) == ("", False, ["rest.2", "start.2", "start.3", "started"])
 
 
 # --- nodes on which it cannot work ----------------------------------------------------------------------------------

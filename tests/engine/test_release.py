@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cronhpc.batch.local import Local
-from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Submission, Unreachable
 from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
@@ -239,7 +239,7 @@ class Ending(Changing):
 
 @pytest.mark.parametrize(
     ("error", "tries"),
-    [pytest.param(Unreachable("no answer"), 8, id="silence"), pytest.param(Limited("full"), 1, id="a limit")],
+    [pytest.param(Unreachable("no answer"), 8, id="silence"), pytest.param(AtSubmitLimit("full"), 1, id="a limit")],
 )
 @pytest.mark.parametrize("parallel", [1, 4])
 def test_after_an_error_of_a_long_burst_no_more_is_submitted_and_each_slot_says_so(
@@ -273,13 +273,13 @@ def test_a_stop_in_mid_burst_ends_it_and_the_rest_is_due_after_the_next_start(si
     """What was submitted by then runs, as all runs do after `stop`."""
     (site.paths.root / "cronhpc.yaml").write_text(f"{SETTINGS}scheduler: {{parallel: 1}}\n")
     again = open_site(str(site.paths.root), "local", {"HOME": str(site.paths.root.parent)})
-    scheduler.mark_started(again.paths, Started(via="resident"))
+    scheduler.mark_started(again.paths, Started(via="local"))
     stopped = replace(again, batch=StoppedMidway(again))  # type: ignore[arg-type]  # as above
     done = {o.decision.entry.name: o for o in ticked(stopped, NOW).outcomes if isinstance(o.decision, Submit)}
     assert {name: (each.done, each.detail) for name, each in done.items()} == {
         "e": (Done.OK, ""), "plain": (Done.PASSING, "not tried: the scheduler was stopped meanwhile")
     }  # fmt: skip
     assert [job.held for job in again.batch.queue().jobs] == [False]
-    scheduler.mark_started(again.paths, Started(via="resident"))
+    scheduler.mark_started(again.paths, Started(via="local"))
     ticked(again, NOW + 60)
     assert [job.held for job in again.batch.queue().jobs] == [False, False]

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from cronhpc import cli
-from cronhpc.batch.port import BatchError, Limited, NoProgram, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, NoProgram, Submission, Unreachable
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
 from cronhpc.core.identity import LATE
@@ -382,7 +382,7 @@ def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_m
     """The next link came with the next slot, which is the deadline of this one."""
     (root / "cronhpc.yaml").write_text(SETTINGS.replace("0 0 1 1 *", "0 14 * * *"))
     fake = Fake([])
-    fake.fails = {"submit": Limited("QOSMaxSubmitJobPerUserLimit")}
+    fake.fails = {"submit": AtSubmitLimit("QOSMaxSubmitJobPerUserLimit")}
     now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
     first = ticked(root, fake, now)
     assert first.unreachable == "QOSMaxSubmitJobPerUserLimit"
@@ -470,8 +470,8 @@ def test_the_spare_gives_way_where_no_run_fits_beside_the_chain_alone(
     of = directory_id(site_of(root, Fake([])).paths)
     names = zip((7, 8), ("link", "spare"), link_names(of), strict=True)
     fake = Fake([job(n, "PENDING", name=name, comment=f"cronhpc={of}/{kind} 1 x") for n, kind, name in names])
-    limit = {"submit": Limited("QOSMaxSubmitJobPerUserLimit")}
-    answers: list[dict[str, Limited]] = [{}] * taken + [limit] * 2
+    limit = {"submit": AtSubmitLimit("QOSMaxSubmitJobPerUserLimit")}
+    answers: list[dict[str, AtSubmitLimit]] = [{}] * taken + [limit] * 2
     fake.when_submitting = lambda: setattr(fake, "fails", answers.pop(0))
     report = ticked(root, fake, now)
     assert [bool(each.job_id) for each in outcomes(report, Submit)].count(True) == taken

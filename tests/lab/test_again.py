@@ -117,7 +117,7 @@ def test_a_train_outlives_its_pieces_and_ends_at_its_done_file(request: pytest.F
     assert len(states) == 6, "the sixth sees the file, and runs nothing"
     assert "/done exists; nothing is queued" in day.noted["log"]
     row = next(row for row in day.noted["status"]["entries"] if row["name"] == "train")
-    assert row["series"]["resting"].endswith("/done exists")
+    assert row["series"]["no_next"].endswith("/done exists")
 
 
 # --- in real time --------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
     lab.wait_for(lambda: not mine.jobs())
     assert len(mine.pieces()) == 3
     assert "series crashing ends: the last 3 pieces failed within 2m each; nothing is queued" in mine.log
-    assert "It rests: the last 3 pieces failed within 2m each." in mine.status()
+    assert "It has stopped: the last 3 pieces failed within 2m each." in mine.status()
 
 
 def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[str], Series]) -> None:

@@ -137,7 +137,7 @@ def test_any_name_is_a_label(name: str) -> None:
             id="what calls the ticks was disabled",
         ),
         pytest.param(
-            replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled=Disabled.ELSEWHERE), queue=Queue(())),
+            replace(QUIET, chain=ChainFacts(wanted=True, via="local", disabled=Disabled.ELSEWHERE), queue=Queue(())),
             None,
             1,
             "CRONHPC WARNING - the scheduler is started elsewhere | ",

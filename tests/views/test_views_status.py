@@ -163,7 +163,7 @@ CHAINS = {
     "scheduler/ was removed, and its jobs wait": (
         replace(QUIET, chain=ChainFacts(wanted=False)),
         (
-            "resting: scheduler/started is gone, though nobody has called cronhpc stop; fix it: cronhpc start; "
+            "on hold: scheduler/started is gone, though nobody has called cronhpc stop; fix it: cronhpc start; "
             "last tick 14:00:04 (7 min ago)  cronhpc start"
         ),
     ),
@@ -186,7 +186,7 @@ CHAINS = {
         "disabled: its entry is no longer in your scrontab; last tick 14:00:04 (7 min ago)  cronhpc start",
     ),
     "it was started on the local backend, and Slurm is there now": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled=Disabled.ELSEWHERE), queue=Queue(())),
+        replace(QUIET, chain=ChainFacts(wanted=True, via="local", disabled=Disabled.ELSEWHERE), queue=Queue(())),
         (
             "started elsewhere: on the local backend, whose daemon runs scripts on one machine, if it still does; "
             "last tick 14:00:04 (7 min ago)  cronhpc start"
@@ -300,7 +300,7 @@ CHAINS = {
     "an administrator holds a link": (
         replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldAdmin"),))),
         (
-            "resting: job 4711 is held by an administrator; when that is settled: cronhpc start; "
+            "on hold: job 4711 is held by an administrator; when that is settled: cronhpc start; "
             "last tick 14:00:04 (7 min ago)  cronhpc start"
         ),
     ),
@@ -1087,9 +1087,9 @@ def test_a_job_that_keeps_itself_going_is_a_row_beside_the_entries() -> None:
 
 
 def test_one_that_rests_says_why() -> None:
-    world = replace(QUIET, entries=(), series=(replace(TRAIN, resting="3 pieces in a row failed at once"),), states={})
-    assert "train17  resting" in screen(world)
-    assert "It rests: 3 pieces in a row failed at once." in explained(world, "train17")
+    world = replace(QUIET, entries=(), series=(replace(TRAIN, no_next="3 pieces in a row failed at once"),), states={})
+    assert "train17  stopped" in screen(world)
+    assert "It has stopped: 3 pieces in a row failed at once." in explained(world, "train17")
 
 
 PIECE = Key("train17", at("14:00"))
@@ -1120,16 +1120,16 @@ def test_a_train_without_a_next_piece_has_ended_and_what_starts_it_again_is_said
 
 
 @pytest.mark.parametrize(
-    ("resting", "result", "row"),
+    ("no_next", "result", "row"),
     [
         ("", "cancelled", ""),
         ("", "killed", ""),
         ("run 3 of --max-runs 3", "ok", ""),
-        ("the last 3 pieces failed within 2m each", "ok", "rests: the last 3 pieces failed within 2m each"),
+        ("the last 3 pieces failed within 2m each", "ok", "has stopped: the last 3 pieces failed within 2m each"),
     ],
 )
-def test_an_end_that_nobody_asked_for_needs_attention(resting: str, result: str, row: str) -> None:
-    facts = facts_of(of_train(replace(GOING, resting=resting, crashed="failed" in resting), last={"result": result}))
+def test_an_end_that_nobody_asked_for_needs_attention(no_next: str, result: str, row: str) -> None:
+    facts = facts_of(of_train(replace(GOING, no_next=no_next, crashed="failed" in no_next), last={"result": result}))
     assert [each.what for each in facts.attention] == ([row] if row else [])
 
 
@@ -1145,7 +1145,7 @@ def test_a_series_that_could_queue_no_next_piece_is_told_while_its_last_one_runs
 
 
 def test_the_last_piece_of_a_train_that_still_runs() -> None:
-    world = of_train(replace(GOING, resting="last piece: run 3 of --max-runs 3"), Job("4800", "RUNNING", "train17"))
+    world = of_train(replace(GOING, no_next="last piece: run 3 of --max-runs 3"), Job("4800", "RUNNING", "train17"))
     assert "train17  last piece" in screen(world)
     assert "This is the last piece: run 3 of --max-runs 3." in explained(world, "train17")
 

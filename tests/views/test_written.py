@@ -98,6 +98,16 @@ def test_a_value_that_no_tick_writes_is_a_flaw(way: tuple[Any, ...], part: objec
     assert flaw(put(whole(), way, part)) == ".".join(map(str, way))
 
 
+def test_what_an_earlier_version_called_otherwise_is_read() -> None:
+    now = json.dumps(whole(replace(BUSY, chain=replace(BUSY.chain, via="local", on_hold="job 7 is held"))))
+    before = (
+        now.replace('"by_daemon"', '"resident"').replace('"on_hold"', '"resting"').replace('"no_next"', '"resting"')
+    )
+    before = before.replace('"via": "local"', '"via": "resident"')
+    assert before != now
+    assert of_json(json.loads(before)) == of_json(json.loads(now))
+
+
 def test_a_missing_part_is_a_flaw() -> None:
     value = whole()
     del value["entries"][0]["successes"]

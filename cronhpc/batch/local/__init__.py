@@ -217,7 +217,7 @@ class Local(Batch):
             "submitted": sv.now(),
             "user": pwd.getpwuid(os.getuid()).pw_name,
             "umask": _umask(),
-            "patience": self._kill_wait,
+            "kill_wait": self._kill_wait,
         }
 
     def _place(self, facts: sv.Facts, plan: sv.Facts, script: bytes) -> int:

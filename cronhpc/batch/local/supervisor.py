@@ -211,7 +211,7 @@ def _watch(folder: str, job: Facts, child: int, alarm: Alarm) -> tuple[int, str]
             return status, why
         if not why and (alarm.shut_down or os.path.lexists(f"{folder}/cancel")):
             why = "NODE_FAIL" if alarm.shut_down else "CANCELLED"
-            kill_at = os.times().elapsed + job["patience"]
+            kill_at = os.times().elapsed + job["kill_wait" if "kill_wait" in job else "patience"]  # as before
             send(session(child), signal.SIGCONT)
             send(session(child), signal.SIGTERM)
         elif why and os.times().elapsed >= kill_at:

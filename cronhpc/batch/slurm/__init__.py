@@ -74,7 +74,7 @@ class Slurm(ByCommands):
         return self.ask("scontrol", ["write", "batch_script", job_id, "-"])
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, Unclear."""
         argv = text.submit_argv(job, self.cluster)
         try:
             return text.submitted(self.run(argv, job.export, submits=True, enough=text.has_id))

@@ -97,7 +97,7 @@ def time_limit(text: str) -> int | None:
 
 
 def cluster_of(ask: Ask, user: str, qos: str = "") -> Cluster:
-    """Ask all of it; `qos`: the one that the settings ask for. Raises Unreachable where the controller is away."""
+    """Ask all of it; `qos`: the one that the settings ask for. Raises Unreachable where there is no answer."""
     asked: dict[tuple[str, ...], str] = {}
 
     def once(program: str, arguments: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 
 from cronhpc.batch.commands import Signs, holds, told
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _printed(ended: Finished) -> str:
 
 
 def submitted(ended: Finished) -> str:
-    """The new job's id. Raises Unclear, Unreachable, Refused, Limited; BatchError for a no that may be none tomorrow.
+    """The new job's id. Raises Unclear, Unreachable, Refused, AtSubmitLimit; BatchError: it may be taken tomorrow.
 
     The id on stdout counts, whatever the exit code and the warnings. Words that we do not know are never a no for good:
     sites add their own.
@@ -171,7 +171,7 @@ def submitted(ended: Finished) -> str:
         return printed
     text = told("sbatch", ended)
     if holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
-        raise Limited("the controller takes no more jobs now (Slurm temporarily unable to accept job)")
+        raise AtSubmitLimit("the controller takes no more jobs now (Slurm temporarily unable to accept job)")
     if re.search(_TEST_ONLY, ended.err):
         raise Refused(f"--test-only: nothing was submitted. {text}")
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
@@ -181,7 +181,7 @@ def submitted(ended: Finished) -> str:
     if re.search(_OTHER_LIMIT, ended.err):
         raise Refused(text)
     if limit := re.search(_SUBMIT_LIMIT, ended.err):
-        raise Limited(f"the site takes no more jobs of this user ({limit[0]})")
+        raise AtSubmitLimit(f"the site takes no more jobs of this user ({limit[0]})")
     bad_option = re.search(r"invalid [^\n]*specification", ended.err, re.IGNORECASE)
     if ended.code == _USAGE or bad_option or holds(ended.err, _PERMANENT):
         raise Refused(text)

@@ -76,8 +76,8 @@ class Series:
     when: str = ""  # "every 1h", "after each piece", in words
     runs: int = 0  # pieces that have started
     ends: tuple[str, ...] = ()  # what would end it, in words
-    resting: str = ""  # why nothing is queued; "" while it goes on
-    crashed: bool = False  # it rests as its pieces failed
+    no_next: str = ""  # why nothing is queued; "" while it goes on
+    crashed: bool = False  # it has stopped as its pieces failed
     newest: str = ""  # the job of the piece that started last; the first one, a person's, has no claim
     at: int = 0  # when that was
     trouble: str = ""  # why that one has queued no next piece, though no rule of the series ended it

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
 Difference = int  # of two clocks, in seconds: also below zero
-Way = str  # who calls the ticks: chain | daemon | scrontab | login | resident
+Way = str  # who calls the ticks: chain | daemon | scrontab | login | local
 LinksAhead = int  # each is a job
 LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
 
@@ -105,9 +105,9 @@ class ChainFacts:
     fingerprint: str = ""  # of the text and options that links should hold
     link_name: str = ""
     spare_name: str = ""
-    resting: str = ""  # an administrator's word, in words; "" while it goes on
+    on_hold: str = ""  # an administrator's word, in words; "" while it goes on
     prequeue: int = 1  # successors wanted at once
-    via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
+    via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | local
     disabled: Disabled | None = None
     caller: str = ""  # who called this tick, in words
     successor_noted: str = ""  # job id that the last link that ran left as its successor
