@@ -93,6 +93,7 @@ def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
             "fix": facts.fix,
         },
         "silent_from": _silent_from(facts, style),
+        "start": chain.starting(known.batch.name),
         "sums": _sums(known, pasts),
     }
 

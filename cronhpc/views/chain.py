@@ -21,6 +21,7 @@ from cronhpc.core.model import (
     command,
 )
 from cronhpc.core.slots import boundary
+from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text
 from cronhpc.views.facts import Ahead, Chain, EndedLink, Link
 
@@ -152,6 +153,12 @@ def _kept_back(link: Link, now: int) -> bool:
     """Whether its time has come, it waits for more than its turn, and no tick puts another in its place: no nodes."""
     replaced = Job("", "PENDING", reason=link.reason).held or link.reason in NEVER_STARTS
     return (link.at is None or link.at < now) and not replaced and link.reason not in _PLAIN | _SOON
+
+
+def starting(batch: str) -> Advice:
+    """What sets it going on that batch system."""
+    dialect = DIALECTS.get(batch, SLURM)
+    return command("start" if dialect.links or dialect.runs_here else "daemon")
 
 
 _KILL = 9  # the signal of those who are out of memory

@@ -21,12 +21,10 @@ from cronhpc.core.model import (
     Submit,
     Wait,
     Withdraw,
-    command,
     entry_id,
 )
 from cronhpc.core.slots import boundary, edited_ahead, schedule_key
 from cronhpc.cron.values import by_field, dataclass, grouped, replace
-from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
 from cronhpc.views.facts import (
@@ -153,9 +151,7 @@ def seen_at(known: Status, now: int) -> Status:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
     entries = sum(not entry.series for entry in known.entries)  # series need no scheduler
     how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
-    dialect = DIALECTS.get(known.batch.name, SLURM)
-    start = command("start" if dialect.links or dialect.runs_here else "daemon")
-    state = replace(known.chain, state=how, fix=chain.fix_of(known.chain, how, start))
+    state = replace(known.chain, state=how, fix=chain.fix_of(known.chain, how, chain.starting(known.batch.name)))
     return replace(known, seen=now, chain=state, needs_attention=bool(known.attention) or how not in chain.FINE)
 
 
