@@ -329,8 +329,11 @@ def _systemd(text: str) -> Foreign | None:
     if "~" in (match["day"] or ""):
         instead = _ON_THE_LAST if re.fullmatch(r"\*?~0*1", match["day"]) else BY_SCRIPT
         return Foreign("cron has no ~ (days before the end of the month), nor a counterpart.", instead=instead)
-    days = _calendar_days(match["days"])
-    fields = [_calendar(at, match[name] or default) for at, name, default in _CALENDAR_FIELDS]
+    try:
+        days = _calendar_days(match["days"])
+        fields = [_calendar(at, match[name] or default) for at, name, default in _CALENDAR_FIELDS]
+    except ValueError:
+        return None
     written = " ".join([*fields, days])
     if days != "*" and fields[2] != "*":
         return Foreign(

@@ -149,6 +149,7 @@ FOREIGN = {
     "Mon..Fri *-*-* 10:00": ("OnCalendar", "Write 0 10 * * mon-fri."),
     "Mon..Fri *-*-* 10:00:00 Europe/Paris": ("OnCalendar", "0 10 * * mon-fri --timezone=Europe/Paris "),
     "*-*-01 04:00": ("OnCalendar", "Write 0 4 1 * *."),
+    "1-59/90": ("1 field only", "write 1-59/90 * * * *."),  # no month and day
     "*:0/15": ("OnCalendar", "Write */15 * * * *."),
     "OnCalendar=weekly": ("cron", "Write 0 0 * * mon."),
     "Mon *-*-01..07 04:00": ("both must fit", "Leave one"),
