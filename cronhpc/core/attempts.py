@@ -310,7 +310,8 @@ def unended(world: World, key: Key) -> str:
 
 def _named(claim: Claim, entry: Entry | None) -> Claim:
     """A scheduler killed while it claimed leaves an empty file: what it claims for is in the file's own name."""
-    return claim if claim.name else replace(claim, name=entry.name if entry else claim.key.entry)
+    over = claim.state is ClaimState.FINISHED and claim.retry_at is None  # nothing is said of it any more
+    return claim if claim.name or over else replace(claim, name=entry.name if entry else claim.key.entry)
 
 
 def _by_key(world: World) -> dict[Key, list[Job]]:

@@ -115,7 +115,7 @@ class Seen:
         """Claims from a clock that was far ahead do not count, nor those that are about to be given back."""
         newest: dict[str, int] = {}
         lasting: dict[str, int] = {}
-        edited = edited_ahead(world)
+        edited, believed = edited_ahead(world), world.believed
         keys = [claim.key for claim in world.claims]
         open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED or claim.taken_back}
         for job in world.listed:  # should claims be lost, what ran is remembered there
@@ -123,12 +123,12 @@ class Seen:
             if key is not None and not job.never_began:
                 keys.append(key)
         for key in keys:
-            if not key.by_hand and key.slot <= world.believed and key not in withdrawn and key not in edited:
+            if not key.by_hand and key.slot <= believed and key not in withdrawn and key not in edited:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
                 if key not in open_keys:
                     lasting[key.entry] = max(key.slot, lasting.get(key.entry, 0))
         for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
-            scheduled = [slot for slot in slots if slot <= world.believed and not slot % 60]
+            scheduled = [slot for slot in slots if slot <= believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
             lasting[entry] = max(lasting.get(entry, 0), *(slot for slot in scheduled if slots[slot]), 0)
         return cls(newest, lasting, {key.entry for key in edited})

@@ -14,6 +14,7 @@ from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.attempts import counted, with_log
 from cronhpc.core.model import (
     FAILURES,
+    IN_ORDER,
     NEW_STATE,
     ClaimState,
     Done,
@@ -404,7 +405,8 @@ class _Keeper:
     def write_memory(self) -> None:
         self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, self.world.believed)
         for name, mark in marks.items():
-            self.states[name] = replace(self.states.get(name, NEW_STATE), finished=mark)
+            if (state := self.states.get(name, NEW_STATE)).finished != mark:
+                self.states[name] = replace(state, finished=mark)
         for entry in self.world.entries:
             state, source = self.states.get(entry.name, NEW_STATE), file_of(entry)
             if state.source != source:
@@ -535,7 +537,7 @@ def _outlived(
     marks: dict[str, str] = {}
     by_key = {claim.key: claim for claim in finished}
     known = [claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None]
-    for key in sorted(dict.fromkeys((*known, *by_key))):  # nearly in order already, as claims are
+    for key in sorted({*known, *by_key}, key=IN_ORDER):
         claim = by_key.get(key)
         waits = (
             claim is not None and claim.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 
-from cronhpc.core.model import Claim, ClaimState, JobEnd, Key, Result
+from cronhpc.core.model import IN_ORDER, Claim, ClaimState, JobEnd, Key, Result
 from cronhpc.cron.values import replace
 from cronhpc.store import decode
 from cronhpc.store.files import (
@@ -71,10 +71,13 @@ class Claims:
 
         A step without its claim is none: a scheduler that had been stopped for long wrote it, and was killed.
         """
-        found = {key: suffixes for key, suffixes in self.names().items() if "" in suffixes}
+        found = self.names()
+        keys = sorted((key for key, suffixes in found.items() if "" in suffixes), key=IN_ORDER)
         return tuple(
-            Claim(key, ClaimState.FINISHED) if suffixes == {""} and str(key) in finished else self._read(key, suffixes)
-            for key, suffixes in sorted(found.items())
+            Claim(key, ClaimState.FINISHED)
+            if found[key] == {""} and str(key) in finished
+            else self._read(key, found[key])
+            for key in keys
         )
 
     def _read(self, key: Key, suffixes: set[str]) -> Claim:
@@ -248,9 +251,10 @@ class Claims:
     def drop_steps(self, finished: Container[str]) -> None:
         """Remove steps without their claim (`read`), and steps that a killed scheduler left of what is `finished`."""
         for key, suffixes in self.names().items():
-            if str(key) not in finished and ("" in suffixes or self.exists(key)):
+            steps = suffixes - {""}
+            if not steps or (str(key) not in finished and ("" in suffixes or self.exists(key))):
                 continue
-            for suffix in suffixes - {""}:
+            for suffix in steps:
                 remove(self.folder / f"{key}{suffix}")
 
     def sync(self) -> None:

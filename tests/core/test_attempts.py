@@ -13,6 +13,7 @@ from cronhpc.batch.port import Refused, Submission
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
+    IN_ORDER,
     BadNode,
     ClaimState,
     Done,
@@ -22,6 +23,7 @@ from cronhpc.core.model import (
     Hold,
     Job,
     JobEnd,
+    Key,
     LinkRecord,
     MoveLink,
     Outcome,
@@ -865,3 +867,15 @@ def test_a_version_whose_entries_have_a_field_more_withdraws_no_run_that_waits()
     assert text_key(newer(**by_field(e))) == text_key(e)
     assert text_key(newer(**by_field(e), more="said")) != text_key(e)
     assert text_key(replace(e, policies=replace(e.policies, catch_up="none"))) != text_key(e)
+
+
+def test_keys_are_sorted_as_they_are_compared() -> None:
+    words = ("a", "a-b", "a.b", "b")
+    keys = [
+        Key(word, slot, number, by_hand=hand)
+        for word in words
+        for slot in (9, 60)
+        for number in (2, 10)
+        for hand in (True, False)
+    ]
+    assert sorted({*keys}, key=IN_ORDER) == sorted(keys)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 
 from cronhpc.cron.values import dataclass, digest, field, replace
 
@@ -96,6 +97,9 @@ class Key:
             return cls(entry, slot_of(moment), int(number), by_hand)
         except ValueError:
             return None
+
+
+IN_ORDER = attrgetter(*Key.__match_args__)  # to sort keys by: as `<` does, which is asked of each pair
 
 
 def log_name(pattern: str, known: Mapping[str, str], *, as_glob: bool = False) -> str:
