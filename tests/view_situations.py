@@ -31,7 +31,7 @@ from cronhpc.views.style import Style
 
 PARIS = ZoneInfo("Europe/Paris")
 DIRECTORY_ID = "abc123"
-ABOUT = status.About("/home/alice/cron", "slurm", "alice", "login1", "lab")
+ABOUT = status.About("/home/alice/cron", "slurm", "alice", "login1")
 
 
 def at(clock: str, day: int = 27) -> int:
@@ -124,7 +124,7 @@ BACKUP_FILE = Problem("W002", "skipped: an editor's backup file.", "Remove it.",
 WORLD = World(
     NOW,
     DIRECTORY_ID,
-    Settings(),
+    Settings(cluster="lab"),
     ENTRIES,
     states=STATES,
     queue=Queue((LINK, SPARE)),

@@ -72,7 +72,6 @@ class Submission:
     export: Mapping[str, str] | None = None  # variables added to the run's environment
     own_export: str | None = None  # the script's own --export, which would keep `export` out
     no_requeue: bool = False
-    append: bool = False  # --open-mode=append
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def kill_group(group: int, number: int) -> bool:
     return True
 
 
-def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: str = "/") -> int:
+def start(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
     """Start a program that outlives us: own session, no terminal, no pipes. Its process id. Raises Missing."""
     try:
         child = subprocess.Popen(
@@ -210,7 +210,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: str = "/") -> int
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=dict(env),
-            cwd=cwd,
+            cwd="/",
             start_new_session=True,
         )
     except OSError as error:

@@ -521,11 +521,11 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
     return _TAKEN_BACK if claim.taken_back else ""
 
 
-def withdrawals(world: World, why: str) -> Iterator[Withdraw]:
-    """All runs that wait for a slot to come, taken back: nobody is to come after them."""
+def withdrawals(world: World) -> Iterator[Withdraw]:
+    """All runs that wait for a slot to come, taken back by `stop`: nobody is to come after them."""
     for claim in world.claims:
         if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED:
-            yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", "the scheduler is stopped")
 
 
 def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:

@@ -330,13 +330,13 @@ def _address(url: str) -> Iterator[Finding]:
 
 def _beats(environ: Mapping[str, str], user: str) -> Iterator[Beat]:
     env = for_commands(environ, SLURM)
-    yield _asked("crontab", ["crontab", "-l"], env, none="no crontab for")
+    yield _asked("crontab", ["crontab", "-l"], env)
     if process.which("scrontab", env):
-        yield _asked("scrontab", ["scrontab", "-l"], env, none="no crontab for")
+        yield _asked("scrontab", ["scrontab", "-l"], env)
     yield _timer(environ, env, user)
 
 
-def _asked(name: str, argv: Sequence[str], env: Mapping[str, str], none: str) -> Beat:
+def _asked(name: str, argv: Sequence[str], env: Mapping[str, str]) -> Beat:
     """A table that can be listed, or that is said to be empty, can be written."""
     try:
         ended = process.run(argv, timeout=_LOCAL, env=env)
@@ -345,7 +345,7 @@ def _asked(name: str, argv: Sequence[str], env: Mapping[str, str], none: str) ->
     if ended.timed_out:
         return Beat(name, usable=None, detail="no answer")
     answer = " ".join(ended.said.split())
-    if ended.code == 0 or none in answer:
+    if ended.code == 0 or "no crontab for" in answer:
         return Beat(name, usable=True)
     return Beat(name, usable=False, detail=answer[:100] or f"exit {ended.code}")
 

@@ -413,7 +413,7 @@ def _reconcile(
             raise UnreachableError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site.settings, world)), first=first))
         if not first and by_login:
-            decisions += tuple(withdrawals(world, "the scheduler is stopped"))
+            decisions += tuple(withdrawals(world))
         decisions = () if other_cluster else decisions
         left_alone = next((d for d in decisions if isinstance(d, LeaveChain)), None)
         if left_alone is None or left_alone.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:

@@ -227,7 +227,7 @@ def script(source: str, job: Job, mark: str) -> bytes:
     """The script of `job`: it runs the command as the table's scheduler did, in the home folder."""
     shell = job.shell if is_sh(job.shell) else "/bin/sh"
     lines = [f"#!{shell}", *map(_comment, job.comments)]
-    lines += [directive("#SBATCH", words) for words in job.options]
+    lines += [directive(words) for words in job.options]
     zone = f" --timezone={job.timezone}" if job.timezone else ""
     lines += [f"#CRON {job.schedule}{zone}", f"# imported from a {source}, {mark}"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in job.variables]
@@ -244,9 +244,9 @@ def is_sh(shell: str) -> bool:
     return shell.rpartition("/")[2] in SHELLS
 
 
-def directive(word: str, options: tuple[str, ...]) -> str:
-    """A line of options that sbatch splits into just these."""
-    return " ".join((word, *map(_quoted, options)))
+def directive(options: tuple[str, ...]) -> str:
+    """An #SBATCH line of options that sbatch splits into just these."""
+    return " ".join(("#SBATCH", *map(_quoted, options)))
 
 
 def _quoted(option: str) -> str:

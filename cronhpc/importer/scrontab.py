@@ -151,7 +151,7 @@ class Scrontab(Reader):
         return tuple(words for _, words, _ in taken if words)
 
     def _judge(self, number: int, words: tuple[str, ...]) -> None:
-        _, problems = directives.sbatch_options_of(((number, directive("#SBATCH", words)),))
+        _, problems = directives.sbatch_options_of(((number, directive(words)),))
         if problems:
             what, others = problems[0].what, [f"{each.key}" for each in problems[1:] if each.key]
             likewise = f" The same of {', '.join(others)}." if others else ""
@@ -228,7 +228,7 @@ class Scrontab(Reader):
 
 
 def _named(job: Job, *, paused: bool) -> Job:
-    lines = tuple((0, directive("#SBATCH", words)) for words in job.options)
+    lines = tuple((0, directive(words)) for words in job.options)
     options, _ = directives.sbatch_options_of(lines)
     name = next((each.value for each in reversed(options) if each.name == "job-name"), None)
     return replace(job, job_name=name or "", paused=paused)

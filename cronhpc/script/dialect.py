@@ -33,7 +33,6 @@ class Dialect:
     commands: tuple[str, ...]  # it is here where these are on PATH; the first submits
     load: str  # what brings them there
     prefix: str  # of the directives in a script
-    suffix: str  # of batch scripts in a cron directory
     log: str  # the file that a job which names none prints to
     release: str  # these three are typed with job ids behind them
     cancel: str
@@ -65,7 +64,6 @@ SLURM = Dialect(
     commands=("sbatch",),
     load="module load slurm",
     prefix="#SBATCH",
-    suffix=".slurm",
     log="slurm-%j.out",
     release="scontrol release",
     cancel="scancel",
@@ -113,7 +111,6 @@ GRID_ENGINE = Dialect(
     commands=("qsub", "qconf"),  # PBS has a qsub, too
     load="source $SGE_ROOT/default/common/settings.sh",
     prefix="#$",
-    suffix=".slurm",
     log="$JOB_NAME.o$JOB_ID",
     release="qrls",
     cancel="qdel",
@@ -146,7 +143,6 @@ PBS = Dialect(
     commands=("qsub", "pbs_rsub"),  # Torque, and Slurm's wrappers, have a qsub, too
     load="module load pbs",
     prefix="#PBS",
-    suffix=".slurm",
     log="JOBNAME.oNUMBER",
     release="qrls",
     cancel="qdel",
@@ -176,7 +172,6 @@ LSF = Dialect(
     commands=("bsub", "bjobs"),
     load="source profile.lsf of its conf folder",
     prefix="#BSUB",
-    suffix=".slurm",
     log="",  # it mails the output
     release="bresume",
     cancel="bkill",

@@ -40,14 +40,14 @@ _ALL = os.R_OK | os.W_OK | os.X_OK
 _PURGED_VARIABLES = ("SCRATCH", "TMPDIR", "JOBSCRATCH", "LOCALSCRATCH", "CSCRATCH", "PSCRATCH", "VSC_SCRATCH")
 
 
-def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> Disk:
-    """Raises OSError. `mounts`: the text of /proc/self/mountinfo, if not this process's."""
+def look(path: Path, environ: Mapping[str, str]) -> Disk:
+    """Raises OSError."""
     real = Path(os.path.realpath(path))
     while not real.exists() and real != real.parent:
         real = real.parent
     room = space(real)
-    kind, mount, options = mount_of(str(real), _mountinfo() if mounts is None else mounts)
-    kind = kind or (_by_number(str(real)) if mounts is None else "")
+    kind, mount, options = mount_of(str(real), _mountinfo())
+    kind = kind or _by_number(str(real))
     return Disk(
         str(real),
         kind,

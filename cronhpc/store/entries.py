@@ -11,7 +11,6 @@ from pathlib import Path
 from cronhpc.core.model import Problem, StateError
 from cronhpc.cron.values import count, dataclass, nearest
 from cronhpc.script.advice import word
-from cronhpc.script.dialect import SLURM
 from cronhpc.store.files import MARKER, DiskClock, patiently
 from cronhpc.store.memory import load
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Entry
 
 
-SUFFIX = SLURM.suffix
+SUFFIX = ".slurm"
 FRESH = 3  # seconds: a file this young may be half written
 
 Fingerprint = list[int]

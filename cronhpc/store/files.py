@@ -221,9 +221,9 @@ def must_take_links(folder: Path) -> None:
             raise _of(folder, error) from error  # other troubles are told of the files that they are met at
 
 
-def make_folder(path: Path, mode: int = 0o700) -> None:
+def make_folder(path: Path) -> None:
     """Make the folder `path`, and those it lies in, where they are missing. Raises OSError."""
-    patiently(lambda: path.mkdir(mode=mode, parents=True, exist_ok=True))
+    patiently(lambda: path.mkdir(mode=0o700, parents=True, exist_ok=True))
 
 
 def remove(path: Path) -> None:

@@ -59,7 +59,6 @@ class About:
     backend: str
     owner: str = ""
     host: str = ""
-    cluster: str = ""
     stopped: bool = False  # `cronhpc stop` was called
     series_only: bool = False  # it is no cron directory, but where `again` keeps its records without one
     used: tuple[int, int] | None = None  # the scheduler's own jobs in 30 days, and their CPU seconds
@@ -98,7 +97,7 @@ def facts(
         directory=about.directory,
         owner=about.owner,
         host=about.host,
-        cluster=about.cluster or world.settings.cluster,
+        cluster=world.settings.cluster,
         timezone=world.settings.timezone,
         batch=Batch(about.backend, world.queue is not None, world.queue_error, world.accounting.trouble or None),
         series_only=about.series_only,

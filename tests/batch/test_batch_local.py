@@ -321,8 +321,8 @@ def test_patterns_of_log_names(pattern: str, name: str) -> None:
 
 @pytest.mark.processes
 def test_logs_are_cut_or_appended_to(bench: Bench) -> None:
-    for append in (False, False, True):
-        bench.until(bench.submit("echo line", append=append), "COMPLETED")
+    for options in ((), (), ("--open-mode=append",)):
+        bench.until(bench.submit("echo line", options=options), "COMPLETED")
     assert bench.out() == "line\nline\n"
 
 

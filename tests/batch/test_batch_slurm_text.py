@@ -35,8 +35,8 @@ POLICY = FAILED + "Job violates accounting/QOS policy (job submit limit, user's 
             id="ours after the options",
         ),
         pytest.param(
-            Submission("/d/a", output="/l/%j", error="/l/%j.e", held=False, no_requeue=True, append=True),
-            "sbatch --parsable --no-requeue --open-mode=append --output=/l/%j --error=/l/%j.e -- /d/a",
+            Submission("/d/a", output="/l/%j", error="/l/%j.e", held=False, no_requeue=True),
+            "sbatch --parsable --no-requeue --output=/l/%j --error=/l/%j.e -- /d/a",
             id="a link",
         ),
     ],

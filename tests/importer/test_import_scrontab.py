@@ -329,7 +329,7 @@ def test_every_line_is_accounted_for_whatever_is_in_it(text: str) -> None:
     )
 )
 def test_sbatch_reads_the_words_that_were_written(words: list[str]) -> None:
-    assert sbatch_words(directive("#SBATCH", tuple(words)).removeprefix("#SBATCH")) == words
+    assert sbatch_words(directive(tuple(words)).removeprefix("#SBATCH")) == words
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

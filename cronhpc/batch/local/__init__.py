@@ -211,7 +211,7 @@ class Local(Batch):
             "output": job.output or asked.get("output") or LOCAL.log,
             "error": job.error or asked.get("error"),
             "chdir": os.path.join(submit_dir, chdir),
-            "append": job.append or asked.get("open-mode") == "append",
+            "append": asked.get("open-mode") == "append",
             "environment": {**self._environment, **(job.export or {})},
             "submit_dir": submit_dir,
             "submitted": sv.now(),

@@ -34,7 +34,7 @@ def submit_argv(job: Submission, cluster: str = "") -> list[str]:
         "begin": None if job.begin is None else f"uts{job.begin}",  # absolute, in no zone
         "export": _export(job),
     }
-    flags = {"--hold": job.held, "--no-requeue": job.no_requeue, "--open-mode=append": job.append}
+    flags = {"--hold": job.held, "--no-requeue": job.no_requeue}
     return [
         *command("sbatch", cluster),
         "--parsable",
