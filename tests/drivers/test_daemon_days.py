@@ -153,13 +153,13 @@ def test_a_run_ordered_by_hand_is_seen_by_an_idle_one_within_five_seconds(days: 
 
 def test_events_without_end_call_for_fewer_and_fewer_ticks(days: Days) -> None:
     """Each tick asks the batch system for its queue."""
-    for nth in range(6_000):
+    for nth in range(3_000):
         days.time.at(100 + nth / 10, days.bell.ring)
-    days.pass_by(3000)
-    busy = [at for at in days.ticks if 100 <= at < 700]
+    days.pass_by(2000)
+    busy = [at for at in days.ticks if 100 <= at < 400]
     assert len([at for at in busy if at < 105]) <= 3
-    assert 20 < len(busy) < 30
-    assert [at for at in days.ticks if at > 731] == []  # then it is quiet again
+    assert 10 < len(busy) < 18
+    assert [at for at in days.ticks if at > 431] == []  # then it is quiet again
 
 
 def test_a_switch_that_is_flipped_in_a_loop_calls_for_three_ticks_in_twelve_seconds(days: Days) -> None:
