@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
 from contextlib import suppress
-from functools import partial
-from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from cronhpc.batch import connect, dialect_of, examinable, examined, present
-from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
-from cronhpc.batch.process import Missing, elapsed, run_many, which
-from cronhpc.batch.process import run as run_program
-from cronhpc.check.lint import lint_script, unreadable, without_ignored
-from cronhpc.check.lint_directives import Facts, Unreadable
+from cronhpc.batch.process import which
+from cronhpc.check.lint import unreadable, without_ignored
+from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by, with_path
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import UsageError, is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
@@ -29,11 +23,9 @@ from cronhpc.script import sbatch_options
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header
 from cronhpc.script.sbatch_options import Option, conflicts
-from cronhpc.script.shell_text import Interpreter, interpreter
 from cronhpc.script.spelling import directive, has_directives, spelt
 from cronhpc.store.entries import is_script, moving, read_script, renaming, scan, unswitchable
 from cronhpc.store.files import DirectoryError, Paths
-from cronhpc.views import text
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +33,6 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import World
-    from cronhpc.core.model.site import Partition
     from cronhpc.engine.site import Site
 
 
@@ -53,28 +44,9 @@ cronhpc check --strict && cronhpc start
 cronhpc check --online    # asks sbatch, however long it takes; else a second
 cronhpc check --format github
 """
-_ASKS_FOR_ROOM = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q|t|-ti|N|-nod|-mem|c|-cp|-q)", re.MULTILINE)
-_ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
-_SHELL_COMPLAINT = re.compile(r":(?: line)? (\d+): (.*)")
-_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
-_READS = """import sys
-try:
-    compile(sys.stdin.buffer.read(), "-", "exec", 1024, True)  # 1024: as a tree, nothing runs
-except (SyntaxError, ValueError) as error:
-    print("-: %d: %s" % (getattr(error, "lineno", 0) or 1, getattr(error, "msg", error)), file=sys.stderr)
-    sys.exit(1)
-"""
-_TIMEOUT = 10.0  # seconds, for a shell that only reads
-_MANY = 256  # scripts that are read by one bash
-# What -n does, from the second line of each text on: nothing of it runs. `local -` takes it back as the function ends,
-# where `bash -n` is a start for each text. A bash before 4.4 has neither that nor -d, and says nothing. What one
-# complains of may change how it reads on, so that it ends there.
-_READS_MANY = """read_only() { local -; eval "set -n
-$1
-"; }
-mapfile -d '' texts 2>/dev/null || exit
-exec </dev/null 2>&1
-for text in "${texts[@]}"; do read_only "$text" || exit; printf '.\\0'; done"""
+_CLUSTER_TIMEOUT = 5.0  # seconds: without an answer the rest is said all the same
+_A_MOMENT = 1.0  # seconds after which sbatch is asked no more where nobody wants to wait for it
+_ANSWER_TIMEOUT = 3.0  # … and that its one answer may take then
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
     "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
@@ -146,8 +118,8 @@ def unread(world: World, environ: Mapping[str, str]) -> World:
             data = read_script(entry.script)
         except OSError:
             return entry
-        said = without_ignored(unreadable(data, _unreadable(data, environ)), data)
-        found = [_about(each, entry.script) for each in said]
+        said = without_ignored(unreadable(data, unreadable_by(data, environ)), data)
+        found = [with_path(each, entry.script) for each in said]
         return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in found)))
 
     new = world.never_ran()[:_NEW]
@@ -177,11 +149,6 @@ def _entry_names(console: Console) -> set[str]:
         return set()
 
 
-def _is_function(environ: Mapping[str, str], name: str) -> bool:
-    """Whether bash finds a function of that name in an environment."""
-    return f"BASH_FUNC_{name}%%" in environ or f"BASH_FUNC_{name}()" in environ
-
-
 def _has_directory(console: Console) -> bool:
     try:
         paths_of(console)
@@ -198,9 +165,13 @@ def _online(args: argparse.Namespace, console: Console) -> Online | None:
         cluster = examinable(console.backend, _settings(console), console.environ, _ANSWER_TIMEOUT)
         return Online(cluster, _A_MOMENT) if cluster is not None and which("sbatch", console.environ) else None
     try:
-        return Online(site_of(console).batch)
+        batch = site_of(console).batch
     except (DirectoryError, SettingsError):
-        return Online(connect(console.backend, Settings(), console.environ, Path("/nonexistent")))
+        batch = connect(console.backend, Settings(), console.environ, Path("/nonexistent"))
+    if (asked := examined(batch)) is None:
+        what = "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
+        raise UsageError(what)
+    return Online(asked)
 
 
 def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None:
@@ -233,119 +204,6 @@ def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
     unnamed = unswitchable(path.stem, str(path)) if is_script(path.name) else None
     script = Script(str(path), str(path.absolute()), data, _ANY_SCHEDULE)
     return (*((unnamed,) if unnamed else ()), *linter.with_cluster(script, scheduled=scheduled))
-
-
-class Script(NamedTuple):
-    """What is linted. `name`: as its user knows it; `schedule`: its folder's, None where it must have its own."""
-
-    name: str
-    path: str
-    data: bytes
-    schedule: str | None
-    entry: Entry | None = None
-
-
-class Linter(NamedTuple):
-    """Lint, with what of this place it needs: the environment of runs, where it is known, and whom to ask."""
-
-    environ: Mapping[str, str] | None
-    partitions: Partitions | None = None
-    online: Online | None = None
-    dialect: Dialect = SLURM
-    read_well: frozenset[bytes] = frozenset()  # scripts whose syntax is known to be right
-
-    def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
-        """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
-        asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
-        known = self.partitions() if self.partitions is not None and asks else None
-        missing = "" if self.environ is None else _missing(script.data, self.environ)
-        known_well = missing or script.data in self.read_well
-        unreadable = None if known_well else _unreadable(script.data, self.environ or {})
-        is_function = partial(_is_function, self.environ or {})
-        facts = Facts(known, os.path.isdir, refused, is_function, unreadable, missing, _added(script.entry))
-        more["dialect"] = self.dialect
-        return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
-
-    def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
-        """Where nothing else is wrong with a script, sbatch has its say."""
-        problems = self(script, **more)
-        unreachable = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
-        if self.online is None or (unreachable and self.online.is_brief):
-            return tuple(_about(each, script.path) for each in problems)
-        if all(each.severity != "error" for each in problems):
-            problems = self(script, refused=self.online.refusal(script.path, script.entry), **more)
-        return tuple(_about(each, script.path) for each in problems)
-
-
-def _added(entry: Entry | None) -> dict[str, str]:
-    """The options that the settings give an entry's job."""
-    pairs = (each[2:].partition("=") for each in (entry.options if entry else ()))
-    return {name: value for name, _, value in pairs}
-
-
-def _interpreter(data: bytes) -> Interpreter:
-    return interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
-
-
-def _missing(data: bytes, environ: Mapping[str, str]) -> str:
-    """The interpreter that this machine does not have; "" where it has it, or the first line names none."""
-    by = _interpreter(data)
-    named = by.path or by.name
-    known = not named or (by.path and not by.path.startswith("/")) or which(named, environ)
-    return "" if known else named
-
-
-def _unreadable(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
-    """What `bash -n`, or Python's own parser, says of a script; None where it can be read, or nobody knows."""
-    by = _interpreter(data)
-    if b"\0" in data or b"\r\n" in data:
-        return None
-    if by.name in _ASKED_SHELLS:
-        argv, env, way = [by.name, "-n"], {"LC_ALL": "C"}, (f"{by.name} -n", "its shell")
-    elif _PYTHON.fullmatch(by.name):
-        argv, env, way = (
-            [by.path or by.name, "-I", "-c", _READS],
-            {**environ, "LC_ALL": "C"},
-            (f"{by.name} -m py_compile", "Python"),
-        )
-    else:
-        return None
-    try:
-        text = data.decode("utf-8", "surrogateescape")
-        done = run_program(argv, timeout=_TIMEOUT, env=env, input=text, cwd="/")
-    except Missing:
-        return None
-    complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
-    last = data.rstrip().count(b"\n") + 1
-    return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *way) if complaint else None
-
-
-def _read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
-    """Those of many bash scripts that bash can read; what `bash -n` says of any other is asked of that one alone."""
-
-    def read(some: Sequence[bytes]) -> list[bytes]:
-        well: list[bytes] = []
-        while some:
-            text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
-            argv = ["bash", "-c", _READS_MANY]
-            done = run_program(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
-            number = len([*takewhile(".".__eq__, done.out.split("\0"))])
-            well, some = [*well, *some[:number]], some[number + 1 :] if number or done.out else ()
-        return well
-
-    asked = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]
-    batches = [partial(read, asked[at : at + _MANY]) for at in range(0, len(asked), _MANY)]
-    answers = run_many(batches, os.cpu_count() or 1)
-    return frozenset(each for answer in answers if isinstance(answer, list) for each in answer)
-
-
-_OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
-
-
-def _about(problem: Problem, path: str) -> Problem:
-    return (
-        replace(problem, fix=problem.fix.replace("FILE", text.word(path))) if problem.code in _OF_THE_FILE else problem
-    )
 
 
 def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list[Problem], Site | None]:
@@ -478,7 +336,7 @@ class _Look:
             elif not self.names or row.name in self.names:
                 yield from self._command(row)
         if len(scripts) > 1:
-            self.linter = self.linter._replace(read_well=_read_well([script.data for script, _ in scripts]))
+            self.linter = self.linter._replace(read_well=read_well([script.data for script, _ in scripts]))
         for script, hash_key in scripts:
             yield from self._lint(script, hash_key)
 
@@ -532,7 +390,7 @@ class _Look:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
         name, entry = row.name, self.entries.get(row.name)
         given = {option: Option(option, value, row.line) for option, value in row.sbatch}
-        for code, what, wrong, fix in conflicts(given, frozenset(_added(entry))):
+        for code, what, wrong, fix in conflicts(given, frozenset(added_options(entry))):
             yield Problem(code, what, fix, "cronhpc.yaml", row.line, f"entries.{name}.sbatch.{wrong.name}")
         if entry is None or not entry.command:
             return
@@ -562,97 +420,6 @@ class _Look:
         if entry and entry.output and b"-o" in data and read_header(data, "", self.linter.dialect).value("output"):
             self.renamed.append(entry.name)
         return self.linter.with_cluster(script, zone=self.zone, hash_key=hash_key)
-
-
-# --- what is asked of the cluster -------------------------------------------------------------------------------------
-
-
-_CLUSTER_TIMEOUT = 5.0  # seconds: without an answer the rest is said all the same
-_A_MOMENT = 1.0  # seconds after which sbatch is asked no more where nobody wants to wait for it
-_ANSWER_TIMEOUT = 3.0  # … and that its one answer may take then
-
-
-class Partitions:
-    """A cluster's partitions by name, hidden ones too. It is asked once, where a script asks for one, or for room."""
-
-    def __init__(self, cluster: Examinable) -> None:
-        self.cluster = cluster
-        self.problems: list[Problem] = []
-        self._known: dict[str, Partition] | None = None
-        self._asked = False
-
-    def __call__(self) -> Mapping[str, Partition] | None:
-        """None where nobody knows."""
-        if not self._asked:
-            self._asked = True
-            try:
-                self._known = {each.name: each for each in self.cluster.partitions()} or None
-            except Unreachable as error:
-                what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
-                self.problems.append(Problem("W229", what, "Try again later, or with --offline."))
-        return self._known
-
-
-class Online:
-    """One cluster; after a question without an answer it is asked no more, and `problems` says so.
-
-    `seconds`: for all questions; who has not asked for them is not kept waiting.
-    """
-
-    def __init__(self, batch: Batch, seconds: float | None = None) -> None:
-        cluster = examined(batch)
-        if cluster is None:
-            raise UsageError(
-                "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
-            )
-        self.cluster = cluster
-        self._submit = batch.dialect.commands[0]
-        self._until = None if seconds is None else elapsed() + seconds
-        self._trouble: Problem | None = None
-        self._left_out, self._why = 0, "it takes longer than a second"
-
-    @property
-    def is_brief(self) -> bool:
-        """Whether nobody waits for what it says."""
-        return self._until is not None
-
-    @property
-    def problems(self) -> list[Problem]:
-        """What was not asked, or not answered."""
-        if not self._left_out:
-            return [self._trouble] if self._trouble else []
-        what = f"what {self._submit} thinks of {count(self._left_out, 'script')} is not known: {self._why}."
-        return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
-
-    def refusal(self, path: str, entry: Entry | None = None) -> str:
-        """Why sbatch would not take the script, as the entry's run would be; "" if it would, or none answers."""
-        if self._trouble or (self._until is not None and elapsed() > self._until):
-            self._left_out += self._trouble is None
-            return ""
-        try:
-            return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
-        except Unreachable as error:
-            if self._until is not None:
-                self._why = self._why if elapsed() > self._until else error.text
-                self._left_out, self._until = self._left_out + 1, 0.0
-                return ""
-            what = f"the cluster gave no answer, so nothing was asked of {self._submit}: {error.text}."
-            self._trouble = Problem("W229", what, "Try again later, or with --offline.")
-            return ""
-
-    def of_command(self, entry: Entry) -> list[Problem]:
-        """A row's command has no file of its own: what sbatch says of the script that is made of it."""
-        refusal = self.refusal("", entry)
-        file, _, line = entry.source.partition(":")
-        what, fix = f"{entry.name}: {self._submit} would refuse it: {refusal}.", "Correct its sbatch: options."
-        return [Problem("E228", what, fix, file, int(line))] if refusal else []
-
-
-def _submission(path: str, entry: Entry | None) -> Submission:
-    """Without its log: sbatch would look for the folder, which a run's submission makes."""
-    if entry is None:
-        return Submission(path, held=False)
-    return Submission(path, entry.arguments, entry.options, chdir=entry.chdir or None, held=False)
 
 
 COMMANDS = {

@@ -1,0 +1,251 @@
+"""What lint has to know of this place: how a script's own interpreter reads it, and what the cluster thinks of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cronhpc.batch.port import Examinable, Submission, Unreachable
+from cronhpc.batch.process import Missing, elapsed, run, run_many, which
+from cronhpc.check.lint import lint_script
+from cronhpc.check.lint_directives import Facts, Unreadable
+from cronhpc.core.model import Problem, command
+from cronhpc.cron.values import count, replace
+from cronhpc.script.advice import word
+from cronhpc.script.dialect import SLURM, Dialect
+from cronhpc.script.shell_text import Interpreter, interpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.core.model import Entry
+    from cronhpc.core.model.site import Partition
+
+
+_ASKS_FOR_ROOM = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q|t|-ti|N|-nod|-mem|c|-cp|-q)", re.MULTILINE)
+
+
+class Script(NamedTuple):
+    """What is linted. `name`: as its user knows it; `schedule`: its folder's, None where it must have its own."""
+
+    name: str
+    path: str
+    data: bytes
+    schedule: str | None
+    entry: Entry | None = None
+
+
+class Linter(NamedTuple):
+    """Lint, with what of this place it needs: the environment of runs, where it is known, and whom to ask."""
+
+    environ: Mapping[str, str] | None
+    partitions: Partitions | None = None
+    online: Online | None = None
+    dialect: Dialect = SLURM
+    read_well: frozenset[bytes] = frozenset()  # scripts whose syntax is known to be right
+
+    def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
+        """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
+        asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
+        known = self.partitions() if self.partitions is not None and asks else None
+        missing = "" if self.environ is None else _missing(script.data, self.environ)
+        known_well = missing or script.data in self.read_well
+        unreadable = None if known_well else unreadable_by(script.data, self.environ or {})
+        is_function = partial(_is_function, self.environ or {})
+        facts = Facts(known, os.path.isdir, refused, is_function, unreadable, missing, added_options(script.entry))
+        more["dialect"] = self.dialect
+        return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
+
+    def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
+        """Where nothing else is wrong with a script, sbatch has its say."""
+        problems = self(script, **more)
+        unreachable = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
+        if self.online is None or (unreachable and self.online.is_brief):
+            return tuple(with_path(each, script.path) for each in problems)
+        if all(each.severity != "error" for each in problems):
+            problems = self(script, refused=self.online.refusal(script.path, script.entry), **more)
+        return tuple(with_path(each, script.path) for each in problems)
+
+
+def added_options(entry: Entry | None) -> dict[str, str]:
+    """The options that the settings give an entry's job."""
+    pairs = (each[2:].partition("=") for each in (entry.options if entry else ()))
+    return {name: value for name, _, value in pairs}
+
+
+def _is_function(environ: Mapping[str, str], name: str) -> bool:
+    """Whether bash finds a function of that name in an environment."""
+    return f"BASH_FUNC_{name}%%" in environ or f"BASH_FUNC_{name}()" in environ
+
+
+_OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
+
+
+def with_path(problem: Problem, path: str) -> Problem:
+    """With the script's path in a command that is its fix."""
+    return replace(problem, fix=problem.fix.replace("FILE", word(path))) if problem.code in _OF_THE_FILE else problem
+
+
+# --- how its interpreter reads a script -------------------------------------------------------------------------------
+
+_ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+_SHELL_COMPLAINT = re.compile(r":(?: line)? (\d+): (.*)")
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+_READS = """import sys
+try:
+    compile(sys.stdin.buffer.read(), "-", "exec", 1024, True)  # 1024: as a tree, nothing runs
+except (SyntaxError, ValueError) as error:
+    print("-: %d: %s" % (getattr(error, "lineno", 0) or 1, getattr(error, "msg", error)), file=sys.stderr)
+    sys.exit(1)
+"""
+_TIMEOUT = 10.0  # seconds, for a shell that only reads
+_MANY = 256  # scripts that are read by one bash
+# What -n does, from the second line of each text on: nothing of it runs. `local -` takes it back as the function ends,
+# where `bash -n` is a start for each text. A bash before 4.4 has neither that nor -d, and says nothing. What one
+# complains of may change how it reads on, so that it ends there.
+_READS_MANY = """read_only() { local -; eval "set -n
+$1
+"; }
+mapfile -d '' texts 2>/dev/null || exit
+exec </dev/null 2>&1
+for text in "${texts[@]}"; do read_only "$text" || exit; printf '.\\0'; done"""
+
+
+def _interpreter(data: bytes) -> Interpreter:
+    return interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
+
+
+def _missing(data: bytes, environ: Mapping[str, str]) -> str:
+    """The interpreter that this machine does not have; "" where it has it, or the first line names none."""
+    by = _interpreter(data)
+    named = by.path or by.name
+    known = not named or (by.path and not by.path.startswith("/")) or which(named, environ)
+    return "" if known else named
+
+
+def unreadable_by(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
+    """What `bash -n`, or Python's own parser, says of a script; None where it can be read, or nobody knows."""
+    by = _interpreter(data)
+    if b"\0" in data or b"\r\n" in data:
+        return None
+    if by.name in _ASKED_SHELLS:
+        argv, env, way = [by.name, "-n"], {"LC_ALL": "C"}, (f"{by.name} -n", "its shell")
+    elif _PYTHON.fullmatch(by.name):
+        argv, env, way = (
+            [by.path or by.name, "-I", "-c", _READS],
+            {**environ, "LC_ALL": "C"},
+            (f"{by.name} -m py_compile", "Python"),
+        )
+    else:
+        return None
+    try:
+        text = data.decode("utf-8", "surrogateescape")
+        done = run(argv, timeout=_TIMEOUT, env=env, input=text, cwd="/")
+    except Missing:
+        return None
+    complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
+    last = data.rstrip().count(b"\n") + 1
+    return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *way) if complaint else None
+
+
+def read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
+    """Those of many bash scripts that bash can read; what `bash -n` says of any other is asked of that one alone."""
+
+    def read(some: Sequence[bytes]) -> list[bytes]:
+        well: list[bytes] = []
+        while some:
+            text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
+            argv = ["bash", "-c", _READS_MANY]
+            done = run(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
+            number = len([*takewhile(".".__eq__, done.out.split("\0"))])
+            well, some = [*well, *some[:number]], some[number + 1 :] if number or done.out else ()
+        return well
+
+    asked = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]
+    batches = [partial(read, asked[at : at + _MANY]) for at in range(0, len(asked), _MANY)]
+    answers = run_many(batches, os.cpu_count() or 1)
+    return frozenset(each for answer in answers if isinstance(answer, list) for each in answer)
+
+
+# --- what is asked of the cluster -------------------------------------------------------------------------------------
+
+
+class Partitions:
+    """A cluster's partitions by name, hidden ones too. It is asked once, where a script asks for one, or for room."""
+
+    def __init__(self, cluster: Examinable) -> None:
+        self.cluster = cluster
+        self.problems: list[Problem] = []
+        self._known: dict[str, Partition] | None = None
+        self._asked = False
+
+    def __call__(self) -> Mapping[str, Partition] | None:
+        """None where nobody knows."""
+        if not self._asked:
+            self._asked = True
+            try:
+                self._known = {each.name: each for each in self.cluster.partitions()} or None
+            except Unreachable as error:
+                what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
+                self.problems.append(Problem("W229", what, "Try again later, or with --offline."))
+        return self._known
+
+
+class Online:
+    """One cluster; after a question without an answer it is asked no more, and `problems` says so.
+
+    `seconds`: for all questions; who has not asked for them is not kept waiting.
+    """
+
+    def __init__(self, cluster: Examinable, seconds: float | None = None) -> None:
+        self.cluster = cluster
+        self._submit = cluster.dialect.commands[0]
+        self._until = None if seconds is None else elapsed() + seconds
+        self._trouble: Problem | None = None
+        self._left_out, self._why = 0, "it takes longer than a second"
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether nobody waits for what it says."""
+        return self._until is not None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was not asked, or not answered."""
+        if not self._left_out:
+            return [self._trouble] if self._trouble else []
+        what = f"what {self._submit} thinks of {count(self._left_out, 'script')} is not known: {self._why}."
+        return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
+
+    def refusal(self, path: str, entry: Entry | None = None) -> str:
+        """Why sbatch would not take the script, as the entry's run would be; "" if it would, or none answers."""
+        if self._trouble or (self._until is not None and elapsed() > self._until):
+            self._left_out += self._trouble is None
+            return ""
+        try:
+            return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
+        except Unreachable as error:
+            if self._until is not None:
+                self._why = self._why if elapsed() > self._until else error.text
+                self._left_out, self._until = self._left_out + 1, 0.0
+                return ""
+            what = f"the cluster gave no answer, so nothing was asked of {self._submit}: {error.text}."
+            self._trouble = Problem("W229", what, "Try again later, or with --offline.")
+            return ""
+
+    def of_command(self, entry: Entry) -> list[Problem]:
+        """A row's command has no file of its own: what sbatch says of the script that is made of it."""
+        refusal = self.refusal("", entry)
+        file, _, line = entry.source.partition(":")
+        what, fix = f"{entry.name}: {self._submit} would refuse it: {refusal}.", "Correct its sbatch: options."
+        return [Problem("E228", what, fix, file, int(line))] if refusal else []
+
+
+def _submission(path: str, entry: Entry | None) -> Submission:
+    """Without its log: sbatch would look for the folder, which a run's submission makes."""
+    if entry is None:
+        return Submission(path, held=False)
+    return Submission(path, entry.arguments, entry.options, chdir=entry.chdir or None, held=False)
