@@ -392,7 +392,8 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
         asked = f"remove {text.listed([text.name(entry.name) for entry in entries])}? [y/N] "
         answer = console.ask(asked)
         if answer is None:
-            raise UsageError("cronhpc rm: nobody is there to be asked. If it is meant: --yes")
+            meant = command("rm", *(entry.name for entry in entries), options=("--yes",))
+            raise UsageError("cronhpc rm: nobody is there to be asked. If it is meant: " + meant)
         if answer not in {"y", "yes"}:
             console.say("nothing was removed")
             return ATTENTION

@@ -275,7 +275,7 @@ class _Effect:
 
         style = console.style(zone)
         if self.at_once:
-            yield from deed_lines(self.deeds, self.now) or ["no job of it is in the queue"]
+            yield from deed_lines(self.deeds, self.now) or ["no job that it reaches is in the queue"]
             if self.fix:
                 yield "nobody will act on later jobs: " + self.fix
             return

@@ -75,10 +75,10 @@ def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
 
 
 def _switch_deed(row: Mapping[str, Any]) -> str:
-    """`cancelled 4501 running 9h12m on cpu2, 4502_[3-10] pending`, `warned 4501`, `gone: 4501 after 32 s`."""
+    """`cancelled job 4501, job 4502_[3-10] pending`, `warned job 4501`, `job 4501 gone after 32 s`."""
     if row.get("gone"):
-        return "gone: " + ", ".join(f"{job} after {seconds} s" for job, seconds in row["gone"].items())
-    were = ", ".join(map(str, row.get("were") or row.get("jobs") or row.get("warned") or ()))
+        return ", ".join(f"job {job} gone after {seconds} s" for job, seconds in row["gone"].items())
+    were = ", ".join(f"job {each}" for each in row.get("were") or row.get("jobs") or row.get("warned") or ())
     return f"{'cancelled' if row.get('jobs') else 'warned'} {were}"
 
 

@@ -462,7 +462,7 @@ def test_without_a_cron_directory_status_shows_the_trains_and_no_chain(home: Hom
 def test_without_a_scheduler_a_switch_acts_at_once(words: str, home: Home) -> None:
     code, said = home.run(words)
     assert code == 0
-    assert "no job of it is in the queue" in said
+    assert "no job that it reaches is in the queue" in said
 
 
 def test_a_trains_log_is_where_slurm_said(home: Home) -> None:

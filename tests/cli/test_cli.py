@@ -703,7 +703,7 @@ def test_a_switch_is_set_on_what_is_called_so(named: Shell, verb: str, name: str
     said = named(verb, "--", name, now=later())
     assert (said.code, (named.cron / verb / name).exists()) == (0, True)
     assert "note:" not in said.out
-    assert "no job of it is in the queue\n" in said.out
+    assert "no job that it reaches is in the queue\n" in said.out
     assert "nobody will act on later jobs: cronhpc start\n" in said.out
     again = named(verb, "--json", "--", name, now=later()).json
     assert (again["notes"], again["switches"][0]["made"], again["acts"]) == ([], False, "at once")

@@ -370,7 +370,7 @@ def test_a_terminal_is_asked(three: Shell, monkeypatch: pytest.MonkeyPatch, answ
 
 
 NOT_REMOVED = {
-    "nobody is there to be asked": (("sync",), "If it is meant: --yes"),
+    "nobody is there to be asked": (("sync",), "If it is meant: cronhpc rm --yes sync"),
     "a row of the settings": (("sync", "report", "--yes"), "Take the row out: cronhpc edit report"),
     "one of several has no such name": (("sync", "nobody", "--yes"), "There is no entry called nobody."),
 }

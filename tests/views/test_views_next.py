@@ -128,7 +128,7 @@ def test_what_a_switch_stopped_is_a_row() -> None:
     row = {"what": "switch", "switch": "train17", "by": "bob", "reason": "loss spikes", "jobs": ["4501"], "at": NOW}
     line = reports.history([runs.switch_facts(row)], style()).splitlines()[1]
     assert line.split(None, 3)[:3] == ["14:07", "train17", "switch"]
-    assert line.endswith('by bob: "loss spikes"; cancelled 4501')
+    assert line.endswith('by bob: "loss spikes"; cancelled job 4501')
 
 
 UNFINISHED = [
