@@ -157,7 +157,8 @@ class Submitter:
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
-        waiting = {name for name, state in self.world.states.items() if state.blocked_since}
+        limited = self.world.kept.at_limit
+        waiting = {name for name, state in self.world.states.items() if limited and state.blocked_since}
         held: list[Held] = []
         for blocked, some in groupby(self._claimed(prepared), key=lambda row: row.entry.name in waiting):
             alike = list(some)

@@ -6,14 +6,15 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Submission, Unreachable
+from cronhpc.batch.process import side_by_side
 from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit
-from cronhpc.engine import init
+from cronhpc.engine import init, submit
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import scheduler
@@ -255,6 +256,25 @@ def test_after_an_error_of_a_long_burst_no_more_is_submitted_and_each_slot_says_
     assert len({o.decision.entry.name for o in done if isinstance(o.decision, Submit)}) == len(done) == 72
     assert ending.asked < taken + tries + parallel
     assert sum(f"not tried: {error.text}" in o.detail for o in done) == len(done) - ending.asked
+
+
+@pytest.mark.parametrize(
+    ("error", "at_once"), [(AtSubmitLimit("full"), 1), (Unreachable("no answer"), 4)], ids=["a limit", "silence"]
+)
+def test_what_was_held_up_is_submitted_one_by_one_only_after_a_limit(
+    site: Site, monkeypatch: pytest.MonkeyPatch, error: BatchError, at_once: int
+) -> None:
+    """After a burst that a slow sbatch, or a dead node, had cut short, the rest took its time as if under a limit."""
+    ticked(replace(site, batch=Ending(site.batch, 0, error)), NOW)  # type: ignore[arg-type]  # as above
+    asked = []
+
+    def noted(call: Any, rows: Any, width: int) -> Any:
+        asked.append(width)
+        return side_by_side(call, rows, width)
+
+    monkeypatch.setattr(submit, "side_by_side", noted)
+    ticked(site, NOW + 130)
+    assert asked == [at_once]
 
 
 class StoppedMidway(Changing):
