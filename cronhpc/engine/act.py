@@ -146,7 +146,7 @@ class Actor(Progress):
                 self.note(row, Done.REFUSED, "another tick has gone on with it")
             else:
                 try:
-                    self.claims.open_again(row.key)
+                    self.claims.open_again(row.key, row.job_id)
                 except OSError as error:
                     self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
                 else:

@@ -157,8 +157,8 @@ class Submitter:
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
-        limited = self.world.kept.at_limit
-        waiting = {name for name, state in self.world.states.items() if limited and state.blocked_since}
+        states = self.world.states if self.world.kept.at_limit else {}
+        waiting = {name for name, state in states.items() if state.blocked_since}
         held: list[Held] = []
         for blocked, some in groupby(self._claimed(prepared), key=lambda row: row.entry.name in waiting):
             alike = list(some)
@@ -612,7 +612,7 @@ class Submitter:
             if goes and self._cancel_held(each.job_id):
                 if ahead:
                     with suppress(OSError):
-                        self.claims.open_again(each.key)
+                        self.claims.open_again(each.key, each.job_id)
                 else:
                     job_end = JobEnd(Result.STOPPED, detail=why)
                     self._finish(each.key, entry.name if entry else "", job_end, each.job_id)

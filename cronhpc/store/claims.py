@@ -232,10 +232,15 @@ class Claims:
             replace_file(self.folder / f"{key}{_BACK}", _dump({"id": job_id, "at": now}), durable=False)
         self.sync()
 
-    def open_again(self, key: Key) -> None:
-        """Drop the claim of a slot whose job was taken back, and has not begun: the slot may be claimed anew."""
-        for suffix in (*_STEPS, ""):
-            remove(self.folder / f"{key}{suffix}")
+    def open_again(self, key: Key, job_id: str) -> None:
+        """Drop the claim of a slot whose job was taken back, and has not begun: the slot may be claimed anew.
+
+        Where that has been done while this tick stood still, the steps are another job's, and stay.
+        """
+        for suffix in _STEPS:
+            if self._body(key, suffix)[0].get("id") == job_id:
+                remove(self.folder / f"{key}{suffix}")
+        self.give_up(key)
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""

@@ -810,6 +810,61 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
     assert batch.asked[-1:] == ["cpu7"], "of those wanted ahead, each is one"
 
 
+class Dropping:
+    """A batch system of a site that drops --begin; it notes what is asked of it, and refuses `fails`."""
+
+    def __init__(self, fails: str) -> None:
+        self.fails, self.asked, self.submitted = fails, list[str](), list[Submission]()
+
+    def _ask(self, verb: str, *words: object) -> None:
+        self.asked.append(" ".join(map(str, (verb, *words))))
+        if verb == self.fails:
+            raise Refused(f"no {verb}")
+
+    def submit(self, job: Submission) -> str:
+        self.submitted.append(job)
+        return "71"
+
+    def move(self, job_id: str, at: int) -> None:
+        self._ask("move", job_id, at)
+
+    def release(self, ids: list[str]) -> None:
+        self._ask("release", *ids)
+
+    def cancel(self, ids: list[str]) -> None:
+        self._ask("cancel", *ids)
+
+
+@pytest.mark.parametrize(
+    ("drops", "fails", "asked"),
+    [
+        pytest.param("", "", [], id="a site that keeps it"),
+        pytest.param("9", "", ["move 71 100", "release 71"], id="a site that drops it: held, moved, released"),
+        pytest.param("9", "move", ["move 71 100", "cancel 71"], id="it could not be moved: it would begin at once"),
+        pytest.param("9", "release", ["move 71 100", "release 71", "cancel 71"], id="it could not be released"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["successor", "spare"])
+def test_what_a_tick_submits_as_a_link(tmp_path: Path, kind: str, drops: str, fails: str, asked: list[str]) -> None:
+    paths, batch = Paths(tmp_path), Dropping(fails)
+    paths.scheduler.mkdir()
+    site: Any = SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings(), uid=1000)
+    actor = Actor(site, linked(facts={"drops_begin": drops}))
+    words, name = ("spare", f"cronhpc-{ID}-spare") if kind == "spare" else ("link", f"cronhpc-{ID}")
+    if fails:
+        with pytest.raises(Refused):
+            actor._link(SubmitLink(kind, 100, ""))
+    else:
+        actor._link(SubmitLink(kind, 100, ""))
+    assert batch.asked == asked
+    (job,) = batch.submitted
+    assert (job.script, job.arguments) == (str(paths.script), ("100", words, "0", "", f"{ID}/{PRINT}"))
+    assert (job.job_name, job.output, job.chdir, job.begin) == (name, "/dev/null", "/", 100)
+    assert (job.held, job.no_requeue) == (bool(drops), True)
+    assert job.comment.startswith(f"cronhpc={ID}/{words} 100 {PRINT}")
+    assert scheduler.links(paths) == ({} if fails else {"71": LinkRecord(words, 100, PRINT, at("15:00:05"))})
+
+
 @pytest.mark.parametrize(
     ("first", "expected"),
     [

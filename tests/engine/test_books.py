@@ -10,6 +10,7 @@ import pytest
 
 from cronhpc.core.model import (
     Adopt,
+    Claim,
     ClaimState,
     Decision,
     Done,
@@ -24,7 +25,8 @@ from cronhpc.core.model import (
     Skip,
     Wait,
 )
-from cronhpc.engine.record import _Keeper
+from cronhpc.cron.values import replace
+from cronhpc.engine.record import _Keeper, _outlived
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
 from tests.worlds import at, claim, entry, key, state, world
@@ -130,3 +132,65 @@ def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     after = kept.states["e"]
     found = {"last": after.last.get("key"), "result": after.last.get("result"), "given_up": kept.given_up}
     assert {name: found[name] if name in found else getattr(after, name) for name in s.expected} == s.expected
+
+
+DONE = JobEnd(Result.OK)
+
+
+class Left(NamedTuple):
+    """Claims on disk; the finished ones that were read; which are forgotten, and which is the newest that stays."""
+
+    claims: tuple[Claim, ...]
+    forgotten: list[str]
+    stays: dict[str, str]
+    names: dict[str, str] = {"e": "e"}  # noqa: RUF012 - a table's row
+
+
+def done(clock: str, attempt: int = 1, *, by_hand: bool = False, **more: Any) -> Claim:
+    return replace(
+        claim("e", clock, ClaimState.FINISHED, "7", attempt, job_end=DONE, **more),
+        key=key("e", clock, attempt, by_hand=by_hand),
+    )
+
+
+T12, T13, T14 = "e@20261127T1200Z.1", "e@20261127T1300Z.1", "e@20261127T1400Z.1"
+LEFT: dict[str, Left] = {
+    "the newest finished one stays": Left((done("12:00"), done("13:00")), [T12], {"e": T13}),
+    "a newer one runs: none stays": Left(
+        (done("12:00"), done("13:00"), claim("e", "14:00", ClaimState.RELEASED, "8")), [T12, T13], {}
+    ),
+    "a newer one is by hand: the newest of the schedule stays": Left(
+        (done("13:00"), done("14:00", by_hand=True)), ["e@20261127T1400Z.r1"], {"e": T13}
+    ),
+    "a newer one is of a clock that was ahead: forgotten": Left(
+        (done("13:00"), done("2030-01-01 00:00")), ["e@20300101T0000Z.1"], {"e": T13}
+    ),
+    "one waits for a further attempt: left alone": Left((done("13:00", retry_at=NOW), done("14:00")), [], {"e": T14}),
+    "… which is made: forgotten": Left((done("13:00", retry_at=NOW), done("13:00", 2)), [T13], {"e": T13[:-1] + "2"}),
+    "its entry is gone: forgotten": Left((done("13:00"),), [T13], {}, {}),
+    "known to be finished, and not opened: forgotten as well": Left(
+        (claim("e", "12:00", ClaimState.FINISHED), done("13:00")), [T12], {"e": T13}
+    ),
+}
+
+
+@pytest.mark.parametrize("s", LEFT.values(), ids=LEFT)
+def test_of_finished_claims_the_newest_of_an_entry_stays(s: Left) -> None:
+    finished = [each for each in s.claims if each.job_end is not None]
+    forgotten, stays = _outlived(finished, s.claims, s.names, at("14:05"))
+    assert ([str(each) for each in forgotten], stays) == (s.forgotten, s.stays)
+
+
+def test_submissions_are_counted_by_the_minute_and_apart_by_entry_beyond_its_schedule(tmp_path: Path) -> None:
+    w = world("14:05", E, recent=((NOW // 60 - 1, "", 7),))
+    reading: Any = SimpleNamespace(world=w, memory=Memory(), problems=())
+    site: Any = SimpleNamespace(paths=Paths(tmp_path))
+    kept = _Keeper(site, reading, Plan((), NOW), [])
+    counted = []
+    for beyond in (False, False, True, True):
+        kept._count_submission(FIRST, beyond=beyond)
+        counted.append(kept.kept.recent)
+    before, minute = (NOW // 60 - 1, "", 7), NOW // 60
+    assert counted[:2] == [(before, (minute, "", 1)), (before, (minute, "", 2))]
+    total = {name: sum(n for at, of, n in counted[-1] if (at, of) == (minute, name)) for name in ("", "e")}
+    assert total == {"": 4, "e": 2}

@@ -78,6 +78,31 @@ def test_a_list_with_a_successor_is_not_asked_about() -> None:
     assert core_chain.doubted(linked(link(11, "16:00"))) == []
 
 
+def test_of_the_links_that_a_list_lacks_the_newest_and_those_of_the_last_minutes_are_asked_about() -> None:
+    w = linked()
+    known = {str(number): replace(NEXT, at=w.now - ago) for number, ago in ((8, 4000), (9, 3000), (11, 2000))}
+    old = replace(w, links=known)
+    assert core_chain.doubted(old) == ["11"]
+    young = {str(number): replace(NEXT, at=w.now - 30) for number in (101, 12, 13, 14, 15)}
+    assert core_chain.doubted(replace(w, links=known | young)) == ["13", "14", "15", "101"], "the newest four"
+    assert core_chain.doubted(replace(w, links=known | {"10": NEXT})) == ["11"], "this one is listed"
+    assert core_chain.doubted(replace(w, links={"10": NEXT})) == [], "the newest is listed"
+    for nobody in ({"wanted": False}, {"link_name": ""}):
+        assert core_chain.doubted(replace(old, chain=replace(old.chain, **nobody))) == []
+    assert core_chain.doubted(replace(old, queue=None)) == []
+
+
+def test_the_instant_that_a_link_stands_for_is_what_its_comment_or_record_says_else_its_start() -> None:
+    w = linked()
+    said = replace(link(11, "16:00"), start=at("16:20"))
+    assert core_chain.slot_of(w, said) == at("16:00")
+    silent = replace(said, comment="", name="else")
+    assert core_chain.slot_of(w, silent) == at("16:20")
+    assert core_chain.slot_of(w, replace(silent, start=None)) == 0
+    recorded = replace(w, links={"11": LinkRecord("link", at("17:00"), "f00d", at("15:00"))})
+    assert core_chain.slot_of(recorded, replace(silent, submitted=at("15:00"), name=w.chain.link_name)) == at("17:00")
+
+
 OLD, SLOT = LinkRecord("link", at("14:00"), "f00d", 0), LinkRecord("link", at("14:40"), "f00d", 0)
 KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:40"), ended=at("14:41"), node="cpu1")
 WELL, CANCELLED = JobEnd(Result.OK, ended=at("14:41")), JobEnd(Result.CANCELLED, ended=at("14:41"))

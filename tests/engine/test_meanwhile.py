@@ -15,6 +15,7 @@ from cronhpc.core.model import (
     Cancel,
     ClaimState,
     Decision,
+    Done,
     EntryState,
     Finish,
     Job,
@@ -210,6 +211,20 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     assert " ".join(batch.cancelled) == s.cancelled
     left = [f"{each.state.name.lower()} {each.job_id or ''}".rstrip() for each in claims.read(())]
     assert left == ([] if s.after == "gone" else [s.after])
+
+
+def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others_are_now(tmp_path: Path) -> None:
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    on_disk(claims, OTHER, RELEASED, "7")
+    (claims.folder / str(K)).mkdir()
+    ends = (Finish(K, "e", JobEnd(Result.OK)), Finish(OTHER, "e", JobEnd(Result.OK)))
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+    before = (claim("e", "13:00", RELEASED, "7"), claim("e", "14:00", RELEASED, "8"))
+    outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(ends, at("15:00")))
+    assert [(each.decision, each.done) for each in outcomes] == [(ends[0], Done.PASSING), (ends[1], Done.OK)]
+    assert "Is a directory" in outcomes[0].detail
+    assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K)]
 
 
 # --- claimed, and too late --------------------------------------------------------------------------------------------

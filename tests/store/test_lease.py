@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import asdict, replace
@@ -117,6 +118,19 @@ def test_it_is_held_for_the_length_of_a_with_and_beside_a_holder_who_stays_it_is
     with lease.held(path, ME, seconds=0.0) as beside:
         assert beside == ELSEWHERE
     assert lease.read(path) == ELSEWHERE
+
+
+def test_where_the_disk_refuses_one_a_tick_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, _: bytes) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    (tmp_path / "lease").mkdir()
+    assert lease.take(tmp_path / "lease", ME, lambda _: False) is None, "a folder has that name"
+    monkeypatch.setattr(lease, "create_once", full)
+    with pytest.raises(OSError, match="No space left"):
+        lease.take(tmp_path / "other", ME, lambda _: False)
+    with lease.held(tmp_path / "other", ME) as beside:
+        assert beside is None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"host": 1}', "[]"], ids=["empty", "torn", "of another form", "a list"])

@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.local import Local, supervisor
-from cronhpc.core.model import EntryState, Job, JobEnd, Key
-from cronhpc.store import decode, history, lease, memory
+from cronhpc.core.model import EntryState, Job, JobEnd, Key, LinkRecord, Result
+from cronhpc.store import decode, history, lease, memory, scheduler
 from cronhpc.store.claims import Claims
+from cronhpc.store.files import Paths
 from tests.cli.test_cli import Shell
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -282,6 +283,49 @@ def test_a_step_that_another_tick_has_taken_further_meanwhile_is_not_damaged(tmp
     assert (found.damaged, found.fresh, found.job_id) == (False, True, None)
 
 
+@pytest.mark.parametrize(
+    ("data", "job_id", "taken_back"),
+    [
+        pytest.param(b'{"version": 1, "id": "7", "at": 1}', "7", "7", id="its job"),
+        pytest.param(b'{"version": 1, "id": "7", "at": 1}', "8", "", id="a job of an earlier claim of the slot"),
+        pytest.param(b'{"version": 1, "id": "7", "at": 1}', None, "7", id="its job, whose steps are dropped already"),
+        pytest.param(b"", "7", "7", id="cut off: its job"),
+        pytest.param(b"[]", "7", "7", id="of another shape: its job"),
+    ],
+)
+def test_which_job_was_taken_back(tmp_path: Path, data: bytes, job_id: str | None, taken_back: str) -> None:
+    claims, key = Claims(tmp_path), Key("backup", 1795831800)
+    claims.make(key, "backup", "me", NOW)
+    if job_id:
+        claims.record(key, job_id, NOW)
+    (tmp_path / f"{key}.back").write_bytes(data)
+    (found,) = claims.read(set())
+    assert (found.job_id, found.taken_back, found.damaged) == (job_id, taken_back, False)
+    assert claims.job_ids([key]) == {key: job_id}
+
+
+def test_the_step_of_a_run_taken_back_outlives_its_claim_until_the_slot_is_claimed_no_more(tmp_path: Path) -> None:
+    claims, key = Claims(tmp_path), Key("backup", 1795831800)
+    claims.make(key, "backup", "me", NOW)
+    claims.record(key, "7", NOW)
+    claims.take_back({key: "7"}, NOW)
+    claims.open_again(key, "7")
+    assert claims.names() == {key: {".back"}}
+    assert claims.read(set()) == ()
+    claims.make(key, "backup", "me again", NOW + 1)
+    claims.record(key, "8", NOW + 1)
+    claims.drop_steps(set())
+    claims.open_again(key, "7")  # by a tick that had stood still
+    assert claims.names() == {key: {"", ".id", ".back"}}
+    claims.finish(key, "backup", JobEnd(Result.OK), "8", now=NOW + 2)
+    assert claims.names() == {key: {""}}
+    claims.take_back({key: "7"}, NOW)
+    claims.forget([key])
+    claims.take_back({key: "7"}, NOW)
+    claims.drop_steps(set())
+    assert claims.names() == {}
+
+
 def test_a_pipe_in_a_claims_place_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / RUNNING)
     (found,) = Claims(tmp_path).read(set())
@@ -346,3 +390,52 @@ def test_the_table_knows_every_field_that_is_kept_of_an_entry() -> None:
     """A field that it does not know is left out in silence at the next look."""
     assert decode.of(EntryState).keys() == set(EntryState.__slots__)
     assert decode.of(JobEnd).keys() | {"result"} == set(JobEnd.__slots__)
+
+
+LINKS = {
+    "71": ("link 1795834800 f00d 1795831980\n", LinkRecord("link", 1795834800, "f00d", 1795831980)),
+    "72": ("spare 1795834800 - 1795831980", LinkRecord("spare", 1795834800, "-", 1795831980)),
+    "73": ("other 1795834800 f00d 1795831980\n", None),
+    "74": ("link soon f00d 1795831980\n", None),
+    "75": ("link 1795834800 f00d now\n", None),
+    "76": ("link 1795834800 f00d\n", None),
+    "77": ("", None),
+    "78.tmp": ("link 1795834800 f00d 1795831980\n", None),
+}
+
+
+def test_the_record_of_a_link_that_has_another_shape_is_none(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    assert scheduler.links(paths) == {}
+    folder = paths.scheduler / "links"
+    folder.mkdir(parents=True)
+    for name, (text, _) in LINKS.items():
+        (folder / name).write_text(text)
+    (folder / "79").write_bytes(b"link 1 \xff\xfe 2\n")
+    assert scheduler.links(paths) == {
+        **{name: record for name, (_, record) in LINKS.items() if record},
+        "79": LinkRecord("link", 1, "\ufffd\ufffd", 2),
+    }
+
+
+def test_what_a_site_makes_of_submissions_is_kept_for_a_day_and_what_links_must_know_until_it_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    changes = scheduler.SiteChanges(paths)
+    assert (changes.looked_at("hold"), changes.drops_hold, changes.drops_begin, changes.no_submit) == (0, "", "", "")
+    for kind, shown in (("hold", "7"), ("begin", ""), ("submit", "cpu1: no")):
+        changes.note(kind, shown, NOW)
+    assert (changes.looked_at("hold"), changes.looked_at("begin"), changes.looked_at("submit")) == (NOW, NOW, 0)
+    assert (changes.drops_hold, changes.drops_begin, changes.no_submit) == ("7", "", "cpu1: no")
+    assert sorted(path.name for path in paths.scheduler.iterdir()) == ["no-submit"]
+    changes.note("begin", "8", NOW + 1)
+    assert (changes.drops_begin, changes.looked_at("begin"), changes.cache.changed) == ("8", NOW + 1, True)
+    changes.note("begin", "", NOW + 2)
+    assert changes.drops_begin == "8", "until somebody says start anew"
+    changes.forget()
+    assert (changes.drops_begin, changes.no_submit, changes.drops_hold) == ("", "", "7")
+    paths.scheduler.rmdir()
+    changes.note("begin", "9", NOW + 3)
+    assert changes.drops_begin == "", "a disk that refuses is no reason to fail"
