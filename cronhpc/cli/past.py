@@ -30,7 +30,7 @@ from cronhpc.store import memory, series_records
 from cronhpc.store.decode import iso
 from cronhpc.store.files import open_file
 from cronhpc.views import Facts, text
-from cronhpc.views.runs import LIVE, first_failed, result_words, when
+from cronhpc.views.runs import LIVE, first_failed, result_words, slot_or_end
 from cronhpc.views.times import took
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _asked_for(
         if written < since - AHEAD:
             return
         named = args.name is None or (known.job == job if job else known.entry == args.name)
-        if named and (not states or known.result in states) and when(known) >= since:
+        if named and (not states or known.result in states) and slot_or_end(known) >= since:
             yield written, known
 
 
@@ -114,8 +114,8 @@ def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[
         runs.append(run)
         if number is not None:
             keep = heapq.heappush if len(newest) < number else heapq.heappushpop
-            keep(newest, when(run))
-    return sorted(runs, key=lambda run: (when(run), run.attempt), reverse=True)[:number]
+            keep(newest, slot_or_end(run))
+    return sorted(runs, key=lambda run: (slot_or_end(run), run.attempt), reverse=True)[:number]
 
 
 def _results_asked_for(text: str | None) -> frozenset[str]:
@@ -288,7 +288,7 @@ class _RunsAsRead:
 
     def newest(self, now: int) -> HistoryRun | None:
         """Of those whose slot has come."""
-        return next((run for run in self._all() if run.job and when(run) <= now), None)
+        return next((run for run in self._all() if run.job and slot_or_end(run) <= now), None)
 
 
 def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
@@ -325,7 +325,7 @@ def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.N
     console.complain(Advice(said, "." if args.follow else before))
     if not args.follow:
         return ATTENTION
-    log = f"{slot_text(when(run))}-{run.job}*.out"
+    log = f"{slot_text(slot_or_end(run))}-{run.job}*.out"
     return Follower(paths.log / entry_id(args.name), log, console).go_on()
 
 
@@ -335,7 +335,7 @@ def _runs_with_logs(args: argparse.Namespace, console: Console, paths: Paths) ->
 
     if args.job or args.follow or args.back > 1:
         raise UsageError("cronhpc logs: of which entry, or job? See: " + command("logs"))
-    known = ((at, run) for at, run in known_runs(console, paths) if run.job and when(run) <= console.now)
+    known = ((at, run) for at, run in known_runs(console, paths) if run.job and slot_or_end(run) <= console.now)
     runs = _newest(known, _ON_SCREEN)
     if console.as_json:
         console.json({"runs": runs})

@@ -35,7 +35,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.entries import FRESH
 from cronhpc.views import text
 from cronhpc.views.facts import HistoryRun, as_json
-from cronhpc.views.runs import result_words, when
+from cronhpc.views.runs import result_words, slot_or_end
 from cronhpc.views.times import took
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _rerun(args: argparse.Namespace, console: Console) -> int:
     if isinstance(failed, str):
         console.answer({"entry": name, "job": None, "reason": failed}, lambda: failed)
         return ATTENTION
-    return _order(args, console, name, Rerun(when(failed), failed.attempt + 1, failed.tasks or ""))
+    return _order(args, console, name, Rerun(slot_or_end(failed), failed.attempt + 1, failed.tasks or ""))
 
 
 def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None) -> int:
@@ -181,9 +181,9 @@ def _failed(console: Console, name: str, job: str) -> HistoryRun | str:
         if wanted is not None and at < wanted - AHEAD:  # what is written earlier is of earlier slots
             break
         found.append(run)
-        if (job and run.job == job) or (not job and (wanted is None or when(run) > wanted)):
-            wanted = when(run)
-    attempts = [run for run in found if when(run) == wanted]
+        if (job and run.job == job) or (not job and (wanted is None or slot_or_end(run) > wanted)):
+            wanted = slot_or_end(run)
+    attempts = [run for run in found if slot_or_end(run) == wanted]
     title = text.name(name)
     if not attempts:
         live = f"job {job} has not ended" if job else "no run of it has ended yet"

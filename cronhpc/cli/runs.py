@@ -14,7 +14,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.entries import SUFFIX
 from cronhpc.store.files import open_file
 from cronhpc.views import text
-from cronhpc.views.runs import LIVE, run_facts, switch_facts, unfinished, when
+from cronhpc.views.runs import LIVE, run_facts, slot_or_end, switch_facts, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ def known_runs(console: Console, paths: Paths, entry: str = "") -> Iterator[tupl
     What a switch stopped is among them. Of one `entry`: its runs alone.
     """
     mine = (run for run in _unfinished(console, paths, entry) if entry in {"", run.entry})
-    unfinished = sorted(mine, key=when, reverse=True)
+    unfinished = sorted(mine, key=slot_or_end, reverse=True)
     yield from ((console.now, known) for known in unfinished)
     shown = {_attempt(known) for known in unfinished}
     for row in history.rows(paths.history):

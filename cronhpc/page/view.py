@@ -13,7 +13,7 @@ from urllib.parse import quote
 from cronhpc.core.model import Result, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
-from cronhpc.views.attention import done, grouped
+from cronhpc.views.attention import grouped, switch_verb
 from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, HistoryRun, LiveRun, Notice, Status
 from cronhpc.views.times import DAY
 
@@ -261,7 +261,7 @@ def _why(entry: EntryStatus, style: Style) -> str:
     if switch:
         since, reason = switch.since, text.one_line(switch.reason)
         when = f" since {style.dated(since)}" if since else ""
-        return f"{done(switch)} by {text.one_line(switch.by)}{when}" + (f": “{reason}”" if reason else "")
+        return f"{switch_verb(switch)} by {text.one_line(switch.by)}{when}" + (f": “{reason}”" if reason else "")
     if entry.suspended:
         return f"suspended after {text.count(entry.failures, 'failure')} in a row"
     return text.one_line(problem.what) if problem else ""

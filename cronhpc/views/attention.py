@@ -118,7 +118,7 @@ def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
         yield _notice("batch", "accounting", what, f"wait: each tick asks again; or look: {dialect.past}")
 
 
-def done(switch: SwitchOn | SwitchStatus) -> str:
+def switch_verb(switch: SwitchOn | SwitchStatus) -> str:
     """What a switch has done to what it names."""
     return "stopped" if switch.kind == "kill" else "paused"
 
@@ -144,7 +144,7 @@ def _switches(known: Status) -> Iterator[Notice]:
         else:
             reason = f': "{text.one_line(switch.reason)}"' if switch.reason else ""
             over = "; that job has ended" if switch.ended else f"; {switch.unmatched}" if switch.unmatched else ""
-            what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_jobs_left(switch)}{over}"
+            what = f"{switch_verb(switch)} by {text.one_line(switch.by)}{reason}{_jobs_left(switch)}{over}"
             yield _notice("switch", name, what, lift(switch), when="since", at=switch.since)
 
 

@@ -10,7 +10,7 @@ from cronhpc.cron.values import dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
-from cronhpc.views.attention import TRIED_AGAIN, could_not, done, just_changed, letting_go, lift, troubles
+from cronhpc.views.attention import TRIED_AGAIN, could_not, just_changed, letting_go, lift, switch_verb, troubles
 from cronhpc.views.chain import LIMPS, State
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
@@ -149,7 +149,7 @@ def _switch(switch: SwitchOn, style: Style) -> str:
     until = switch.expires
     when = f", until {style.dated(until)}" if until else ""
     by = f"{switch.kind}/{text.name(switch.name)}, by {text.one_line(switch.by)}"
-    stands = f"{done(switch)} by {by} since {style.dated(since) if since else '-'}{reason}{when}"
+    stands = f"{switch_verb(switch)} by {by} since {style.dated(since) if since else '-'}{reason}{when}"
     return f"It is {stands}. Lift it: " + lift(switch)
 
 
@@ -219,7 +219,8 @@ def _last_sentences(entry: EntryStatus, known: Status, style: Style) -> Iterator
 def _last_sentence(last: HistoryRun, style: Style) -> str:
     slot = last.slot
     when = style.dated(slot) if slot else "at an unknown time"
-    subject = f"The run by hand, {when}," if last.by_hand else _possessive(when)
+    of_slot = times.slot_words(slot, style.now, style.zone) if slot else f"The slot {when}"
+    subject = f"The run by hand, {when}," if last.by_hand else of_slot
     if not last.job:
         more = f": {text.one_line(last.detail)}" if last.detail else ""
         return f"{subject} {runs.result_sentence(last)}{more}."
@@ -235,18 +236,12 @@ def _last_sentence(last: HistoryRun, style: Style) -> str:
     return f"{', '.join(parts)}, and {runs.result_sentence(last)}{attempt}{detail}."
 
 
-def _possessive(when: str) -> str:
-    """`Today's 04:00`, `The slot Sat 28 Nov 04:00`."""
-    day, _, clock = when.partition(" ")
-    return f"{day.capitalize()}'s {clock}" if day in {"today", "yesterday"} else f"The slot {when}"
-
-
 def _streak(entry: EntryStatus) -> str:
     if entry.failures > 1:
         limit = entry.suspend_after
         after = f"suspend-after is {limit}" if limit else "suspend-after is off"
         return f"It has failed {entry.failures} times in a row ({after})."
-    if entry.successes > 1 and entry.last and runs.when(entry.last) and entry.last.result == Result.OK:
+    if entry.successes > 1 and entry.last and runs.slot_or_end(entry.last) and entry.last.result == Result.OK:
         return f"It has gone well {entry.successes} times in a row."
     return ""
 

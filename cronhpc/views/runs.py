@@ -178,7 +178,7 @@ def result_words(run: HistoryRun) -> str:
     return f"{run.result} ({run.count})" if run.count > 1 else run.result
 
 
-def when(run: HistoryRun) -> int:
+def slot_or_end(run: HistoryRun) -> int:
     """The instant that a run is told by: its slot."""
     return run.slot or run.ended or 0
 

@@ -11,7 +11,7 @@ from cronhpc.cron.values import replace
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
-from cronhpc.views.attention import done, grouped, just_changed
+from cronhpc.views.attention import grouped, just_changed, switch_verb
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _sort_key(entry: EntryStatus) -> tuple[bool, int, str]:
 def blocked(entry: EntryStatus) -> str:
     """Why nothing is to come, in a word or two; "" where a slot is."""
     if entry.switch:
-        return done(entry.switch)
+        return switch_verb(entry.switch)
     reason, series = entry.reason, entry.series
     if series and not series.going:
         return "stopped" if series.no_next else "ended"

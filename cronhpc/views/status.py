@@ -359,7 +359,9 @@ class _Index:
         if finished := self.ended.get(name):
             jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
             known += [runs.ended_facts(entry.name, end.key, end.job_end, jobs.get(end.key)) for end in finished]
-        return max((run for run in known if runs.when(run) <= self.world.now), key=runs.when, default=None)
+        return max(
+            (run for run in known if runs.slot_or_end(run) <= self.world.now), key=runs.slot_or_end, default=None
+        )
 
 
 def _next_tick(world: World) -> int:

@@ -53,6 +53,13 @@ def dated(at: int, now: int, zone: tzinfo) -> str:
     return f"{word} {_time_of_day(moment, seconds=False)}" if word else _with_day(moment, today)
 
 
+def slot_words(at: int, now: int, zone: tzinfo) -> str:
+    """`Today's 04:00`, `Yesterday's 04:00`, `The slot Sat 28 Nov 04:00`."""
+    moment = local(at, zone)
+    whose = {-1: "Yesterday's", 0: "Today's"}.get((moment.date() - local(now, zone).date()).days)
+    return f"{whose} {_time_of_day(moment, seconds=False)}" if whose else f"The slot {dated(at, now, zone)}"
+
+
 def _with_day(moment: datetime, today: datetime) -> str:
     return f"{DAYS[moment.weekday()]} {_date(moment, today)} {_time_of_day(moment, seconds=False)}"
 
