@@ -30,8 +30,10 @@ SPELT = {
     "inside/guard.py": 14,
     "script/shell_text.py": 4,
 }
-# The word has another meaning there: a disk that is local.
+# The word has another meaning there: a disk that is local, and a scheduler that works on this machine.
 OTHER_MEANING = {"disk.reach == 'local'", "kind_of(path) in LOCAL"}
+OTHER_MEANING |= {"via == 'local'", "how.via == 'local'", "before.via == 'local'", "world.chain.via == 'local'"}
+OTHER_MEANING |= {"how.via in {'daemon', 'local'}", "via not in {'local', 'daemon'}"}
 
 
 def trees() -> Iterator[tuple[str, ast.AST]]:
