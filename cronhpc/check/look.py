@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import partial
+from functools import lru_cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -122,8 +122,13 @@ def _missing(data: bytes, environ: Mapping[str, str]) -> str:
     """The interpreter that this machine does not have; "" where it has it, or the first line names none."""
     by = _interpreter(data)
     named = by.path or by.name
-    known = not named or (by.path and not by.path.startswith("/")) or which(named, environ)
+    known = not named or (by.path and not by.path.startswith("/")) or _is_here(named, environ.get("PATH"))
     return "" if known else named
+
+
+@lru_cache(maxsize=64)  # scripts share their interpreters
+def _is_here(program: str, path: str | None) -> bool:
+    return which(program, {} if path is None else {"PATH": path}) is not None
 
 
 def unreadable_by(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
