@@ -126,12 +126,12 @@ _LABEL = 7  # columns
 def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
     site, world, entry = _opened(args, console, "sees its scripts")
-    known = _shown(site, world, entry)
+    known = _entry_facts(site, world, entry)
     console.answer(known, lambda: "\n".join(_screen(known, console.style(site.settings.timezone), site.batch.dialect)))
     return ATTENTION if entry.problem else FINE
 
 
-def _shown(site: Site, world: World, entry: Entry) -> Facts:
+def _entry_facts(site: Site, world: World, entry: Entry) -> Facts:
     from cronhpc.script.header import read_header
     from cronhpc.views.attention import problem_facts
 

@@ -393,7 +393,7 @@ def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
         slot = None
     return {
         "entry": name,
-        "log": paths.shown(log.path),
+        "log": paths.relative(log.path),
         "job": log.job or None,
         "slot": slot,
         "size": log.size,
@@ -452,7 +452,7 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
     if console.is_terminal:
         style = console.style()
         facts = f"{text.size(log.size)}, written {style.distance(log.modified)}"
-        console.say(style.paint(f"==> {text.clean(paths.shown(log.path))} ({facts})", "dim"))
+        console.say(style.paint(f"==> {text.clean(paths.relative(log.path))} ({facts})", "dim"))
     with open_file(log.path) as file:
         if number is None and not console.is_terminal:
             for part in iter(lambda: file.read(1 << 16), b""):

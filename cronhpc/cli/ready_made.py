@@ -219,7 +219,7 @@ def _names(paths: Paths, settings: Settings) -> Iterator[tuple[str, str]]:
     for folder in (*(f"cron.{each}" for each, _ in settings.folders), "cron.d", ""):
         place = paths.root / folder
         if place.is_dir():
-            yield from ((each.stem, paths.shown(each)) for each in place.iterdir() if each.suffix == SUFFIX)
+            yield from ((each.stem, paths.relative(each)) for each in place.iterdir() if each.suffix == SUFFIX)
     yield from ((row.name, "cronhpc.yaml") for row in settings.entries)
 
 

@@ -19,7 +19,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.stop import reachable
-from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, said
+from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, set_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _what_it_says(value: object) -> object:
     """Of a class's object the fields that are not as they are where nothing is said."""
     if not is_dataclass(value):
         return value
-    return sorted((name, _what_it_says(each)) for name, each in said(value).items())
+    return sorted((name, _what_it_says(each)) for name, each in set_fields(value).items())
 
 
 def edited_ahead(world: World) -> set[Key]:

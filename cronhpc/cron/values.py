@@ -61,7 +61,7 @@ def by_field(value: Any) -> dict[str, Any]:
     return dict(zip(value.__slots__, value._all(value), strict=False))  # noqa: SLF001 - it is of the same module
 
 
-def said(value: Any) -> dict[str, Any]:
+def set_fields(value: Any) -> dict[str, Any]:
     """The same without the fields that are as they are where nothing is said."""
     kind = type(value)
     if kind not in _USUAL:

@@ -113,10 +113,10 @@ def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
     told = {job_id: _described(site.batch, job_id) for job_id in core_chain.doubted(world)}
     world = core_chain.completed(world, told, site.uid) if told else world
-    world = _told_apart(world, _restarts(site.batch, world), lambda job, number: replace(job, restarts=number))
+    world = _with_facts(world, _restarts(site.batch, world), lambda job, number: replace(job, restarts=number))
     world = asked_about_doubtful(site.batch, world)
     world = attempts.recognised(world)
-    world = _told_apart(world, _of_strangers(site.batch, world), lambda job, known: replace(job, from_scrontab=known))
+    world = _with_facts(world, _of_strangers(site.batch, world), lambda job, known: replace(job, from_scrontab=known))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
@@ -280,9 +280,9 @@ _STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.R
 _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue
 
 
-def _told_apart(world: World, answers: Mapping[str, Answer], told: Callable[[Job, Answer], Job]) -> World:
-    """With what was asked about some jobs apart, by their ids; `told`: a job with its answer."""
-    jobs = (told(job, answers[job.id]) if job.id in answers else job for job in world.listed)
+def _with_facts(world: World, answers: Mapping[str, Answer], with_fact: Callable[[Job, Answer], Job]) -> World:
+    """With what was asked about some jobs apart, by their ids; `with_fact`: a job with its answer."""
+    jobs = (with_fact(job, answers[job.id]) if job.id in answers else job for job in world.listed)
     return replace(world, queue=Queue(tuple(jobs))) if answers else world
 
 
@@ -372,10 +372,10 @@ def asked_about_doubtful(batch: Batch, world: World) -> World:
     jobs = {job.id: job for job in records(world).doubtful(world.listed)}
     said = {job_id: _described(batch, job_id) or {"Restarts": "1"} for job_id in list(jobs)[:_ASKED_AT_ONCE]}
 
-    def told(job: Job, known: Mapping[str, str]) -> Job:
+    def with_restarts(job: Job, known: Mapping[str, str]) -> Job:
         return replace(job, restarts=int(known.get("Restarts") or 0), output=known.get("StdOut", ""))
 
-    return _told_apart(world, said, told)
+    return _with_facts(world, said, with_restarts)
 
 
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds

@@ -289,7 +289,7 @@ class _Reader:
             if known is not None and not row.script:
                 entry, kept = made(Entry, known[1]), known
             else:
-                entry = self._row(row, source, self.clock.ours(found, found.st_ctime))
+                entry = self._entry_of(row, source, self.clock.ours(found, found.st_ctime))
                 kept = [[], plain(entry), 0]
             self.kept[source] = kept
             refused = self._trust().folder_refusal(self.site.paths.root)
@@ -297,7 +297,7 @@ class _Reader:
                 entry = replace(entry, problem=refused)
             self.names.add(self._in_a_known_zone(entry))
 
-    def _row(self, row: EntryRow, source: str, born: int) -> Entry:
+    def _entry_of(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.policy import parse_policies
 
         policies, wrong = parse_policies(row.policies, self._policies())

@@ -201,7 +201,7 @@ class _Keeper:
                 self.given_up[text] = job_id, at
                 continue
             name = self.names.get(key.entry, key.entry)
-            row = self._row(key, name, with_log(self.world, key, job_end, job_id), job_id)
+            row = self._finished_row(key, name, with_log(self.world, key, job_end, job_id), job_id)
             self.rows.append(row)
             state = self.states.get(name)
             if state is not None and state.last.get("key") == text:
@@ -272,7 +272,7 @@ class _Keeper:
 
     def _ended(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None, retry_at: int | None) -> None:
         state = self.states.get(name, NEW_STATE)
-        row = self._row(key, name, job_end, job_id)
+        row = self._finished_row(key, name, job_end, job_id)
         self.rows.append(row)
         if job_end.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
             self.given_up[str(key)] = job_id, self.world.now
@@ -295,7 +295,7 @@ class _Keeper:
         state, alike = self.states.get(name, NEW_STATE), replace(job_end, node="")
         self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
 
-    def _row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
+    def _finished_row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
         row = {k: v for k, v in _job_end_row(job_end).items() if v not in (None, "")}
         row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
         return row | {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}

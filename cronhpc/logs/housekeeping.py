@@ -153,7 +153,7 @@ def _keep(paths: Paths, known: Known, now: int) -> None:
 def _not_kept(paths: Paths, error: str) -> Problem:
     what = f"What is known of logs cannot be read or kept: {error}."
     return Problem(
-        "W616", what, "Fix that; until then the next tick looks at all of them again.", paths.shown(paths.state)
+        "W616", what, "Fix that; until then the next tick looks at all of them again.", paths.relative(paths.state)
     )
 
 

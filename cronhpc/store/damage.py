@@ -44,20 +44,20 @@ def marks(memory: Memory, now: int, *, told: bool) -> tuple[tuple[int, bool] | N
 def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Problem]:
     """What was lost of entries, until a tick has told it; `told_too`: for a day."""
     found = []
-    if _is_shown(memory.scheduler.forgotten, now, new=memory.corrupt, told_too=told_too):
+    if _is_news(memory.scheduler.forgotten, now, new=memory.corrupt, told_too=told_too):
         what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
         fix = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
         found.append(Problem("W332", what, fix, "state/entries.json"))
     noted = memory.scheduler.invalid
     where = memory.invalid or (noted[2] if noted else "")
-    if _is_shown(noted, now, new=bool(memory.invalid), told_too=told_too):
+    if _is_news(noted, now, new=bool(memory.invalid), told_too=told_too):
         what = f"held what no tick writes, and that is forgotten: {where}."
         fix = f"{_SAFE} The past is in: " + command("history")
         found.append(Problem("W335", what, fix, "state/entries.json"))
     return found
 
 
-def _is_shown(known: Sequence[Any] | None, now: int, *, new: bool, told_too: bool) -> bool:
+def _is_news(known: Sequence[Any] | None, now: int, *, new: bool, told_too: bool) -> bool:
     """Once told by a tick, it is for those who look within a day."""
     if new or known is None:
         return new

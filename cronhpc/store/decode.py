@@ -18,7 +18,7 @@ from itertools import chain
 from types import FunctionType
 
 from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, text_of
-from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, said
+from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, set_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def plain(value: Any) -> Any:
         return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in value.items()}
     if not is_dataclass(value):
         return value
-    return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in said(value).items()}
+    return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in set_fields(value).items()}
 
 
 def made(kind: type[T], row: Mapping[str, Any]) -> T:

@@ -491,7 +491,7 @@ class Paths:
         self.entries = self.state / "entries.json"  # what is kept of entries between ticks
         self.history = self.state / "history"  # what happened
 
-    def shown(self, path: Path) -> str:
+    def relative(self, path: Path) -> str:
         """`path` as its owner knows it: relative to the cron directory where it lies in it."""
         try:
             return str(path.relative_to(self.root))

@@ -94,7 +94,7 @@ def opened(paths: Paths, settings: Settings) -> Iterator[Folder]:
     """`log/` of a cron directory. Raises LogsError where there is none, or where others could put another there."""
     with _folder(None, str(paths.root), str(paths.root), links=True) as root:
         _must_be_cron_directory(root, paths, settings)
-        with _folder(root, "log", paths.shown(paths.log)) as fd:
+        with _folder(root, "log", paths.relative(paths.log)) as fd:
             status = os.fstat(fd)
             if os.geteuid() not in (status.st_uid, 0):
                 what = f"log/ belongs to {owner(status.st_uid)}, and so do the logs in it."

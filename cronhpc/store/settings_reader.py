@@ -166,12 +166,12 @@ class Reader:
                 fix = f"Write keys under it, each with a value: {where or 'timezone'}: …"
                 if meant := _meant(node, where):
                     fix = f"Write {where}: {{{meant}: {node.value}}}"
-                self.bad(node, where, f"{said(node)} where keys and values belong.", fix)
+                self.bad(node, where, f"{in_words(node)} where keys and values belong.", fix)
             return {}
         for key, value in pairs(node):
             name = key.value if key.id == "scalar" else ""
             if key.id != "scalar" or "\0" in name:
-                self.bad(key, where, f"{said(key)} as a key.", "A key is one text.")
+                self.bad(key, where, f"{in_words(key)} as a key.", "A key is one text.")
             elif name in fields and is_null(value):
                 continue  # a key without a value, as `init` writes them, says nothing
             elif name in fields and not is_null(fields[name][1]):
@@ -204,7 +204,7 @@ class Reader:
     def scalar(self, node: Node, key: str, want: str) -> str | None:
         """The text as written (YAML's own guesses, as `off` or 1:30, are not asked); None where it is none."""
         if node.id != "scalar":
-            self.bad(node, key, f"{key}: {said(node)} where {want} belongs.", f"Write {last(key)}: {want}.")
+            self.bad(node, key, f"{key}: {in_words(node)} where {want} belongs.", f"Write {last(key)}: {want}.")
             return None
         if is_null(node):
             return None
@@ -219,7 +219,7 @@ class Reader:
         if is_null(node):
             return None
         if node.id == "mapping":
-            self.bad(node, key, f"{key}: {said(node)} where {want} belongs.", f"Write {last(key)}: [{want}].")
+            self.bad(node, key, f"{key}: {in_words(node)} where {want} belongs.", f"Write {last(key)}: [{want}].")
             return None
         items = node.value if node.id == "sequence" else [node]
         texts = [(item, self.scalar(item, key, want)) for item in items]
@@ -255,7 +255,7 @@ def _meant(node: Node, section: str) -> str:
     return keys.get(section, "")
 
 
-def said(node: Node) -> str:
+def in_words(node: Node) -> str:
     """What stands there, in words."""
     if node.id == "scalar":
         return f"{str(node.value)[:40]!r}"

@@ -126,7 +126,7 @@ class Trust:
             return self._unseen(path, error)
 
     def _unseen(self, path: Path, error: OSError) -> Problem:
-        what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
+        what = f"{_clean(error.filename or path)} cannot be looked at: {error.strerror}."
         return Problem("E401", what, "Fix the link, or make the way to it readable to you.", self._file(path))
 
     def _walk(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
@@ -162,14 +162,14 @@ class Trust:
 
     def _script(self, path: Path, status: os.stat_result) -> Problem | None:
         if not stat.S_ISREG(status.st_mode):
-            return Problem("E402", f"{_shown(path)} is no regular file.", "Put a batch script there.", self._file(path))
+            return Problem("E402", f"{_clean(path)} is no regular file.", "Put a batch script there.", self._file(path))
         return self._owned(path, status) or self._modes(path, status)
 
     def _owned(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_uid in self.owners:
             return None
         whose = owner(status.st_uid)
-        what = f"{_shown(path)} belongs to {whose}, who is neither you nor root nor among trust.owners."
+        what = f"{_clean(path)} belongs to {whose}, who is neither you nor root nor among trust.owners."
         if stat.S_ISREG(status.st_mode):
             fix = f"Read it, then make it yours: cp {_q(path)} {_q(path)}.mine && mv -f {_q(path)}.mine {_q(path)}"
         elif stat.S_ISLNK(status.st_mode):
@@ -195,7 +195,7 @@ class Trust:
         is_user = writer.kind == "user"
         if writer.id in self.owners if is_user else writer.id is not None and writer.id == self.gid:
             return None
-        name = _shown(writer.name or (owner if is_user else group_name)(writer.id or 0))
+        name = _clean(writer.name or (owner if is_user else group_name)(writer.id or 0))
         by = f"{'' if is_user else 'the group '}{name} (by an ACL)"
         if writer.name:
             return self._writable(path, by, f"nfs4_editfacl {_q(path)}  (take w, a, D, C and o from {name})")
@@ -212,7 +212,7 @@ class Trust:
         return fix if self._closed else f"{fix} (or allow it: trust: {{{setting}}})"
 
     def _writable(self, path: Path, by: str, command: str) -> Problem:
-        return Problem("E404", f"{_shown(path)} can be written by {by}.", f"Fix it with: {command}", self._file(path))
+        return Problem("E404", f"{_clean(path)} can be written by {by}.", f"Fix it with: {command}", self._file(path))
 
     def _file(self, path: Path | str) -> str:
         try:
@@ -353,7 +353,7 @@ def _q(path: Path) -> str:
     return word(str(path))
 
 
-def _shown(path: Path | str) -> str:
+def _clean(path: Path | str) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(path))
 
 

@@ -175,7 +175,7 @@ def end_of(state: Path, key: Key) -> JobEnd | None:
     Raises OSError.
     """
     whole = end_file(state, key)
-    rows = {path.name: row for path in (whole, *_tasks(whole)) if (row := _row(path)) is not None}
+    rows = {path.name: row for path in (whole, *_tasks(whole)) if (row := _noted_end(path)) is not None}
     failed = {name: row for name, row in rows.items() if row.exit_code}
     if not rows or (not failed and len(rows) < max(row.tasks for row in rows.values())):
         return None
@@ -216,7 +216,7 @@ class _End:
     tasks: int = 1
 
 
-def _row(path: Path) -> _End | None:
+def _noted_end(path: Path) -> _End | None:
     return decode.read(_End, decoded(read_bytes(path)))[0]
 
 
