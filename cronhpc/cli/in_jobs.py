@@ -60,7 +60,7 @@ def _again_arguments(parser: argparse.ArgumentParser) -> None:
         type=partial(count_of, least=0),
         metavar="N",
         default=3,
-        help="rests after so many (3; 0: never)",
+        help="stops after so many fast failures in a row (3; 0: never)",
     )
     parser.add_argument("--fast", metavar="DURATION", default="2m", help="what counts as a fast failure (2m)")
     parser.add_argument("--name", default="", help="the series' name, instead of the job's")

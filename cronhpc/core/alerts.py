@@ -80,12 +80,12 @@ def conditions(
         if not switch.expired(world.now):
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             found.append(Condition(_subject(switch), "stopped", text))
-    rests = next(
+    on_hold = next(
         (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain) and not o.decision.cause.at_work),
         None,
     )
-    if rests is not None:
-        found.append(Condition("chain rests", "chain", "the chain rests, nothing runs by itself: " + rests.why))
+    if on_hold is not None:
+        found.append(Condition("chain rests", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why))
     waits = (o.decision for o in outcomes if isinstance(o.decision, model.Wait))
     if (over := next((wait for wait in waits if wait.reason is Reason.BUDGET), None)) is not None:
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))

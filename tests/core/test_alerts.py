@@ -107,7 +107,7 @@ WAITS = model.Wait(entry("backup"), at("14:00"), Reason.BUDGET, "the last hour h
         pytest.param(replace(WAITS, reason=Reason.NOT_DUE), [], id="a slot that is not due"),
         pytest.param(
             model.LeaveChain(model.LeaveCause.HELD, "job 7 is held by an administrator"),
-            [("chain", "the chain rests, nothing runs by itself: job 7 is held by an administrator")],
+            [("chain", "the chain is on hold, nothing runs by itself: job 7 is held by an administrator")],
             id="an administrator's word",
         ),
         pytest.param(
