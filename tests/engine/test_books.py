@@ -18,6 +18,9 @@ from cronhpc.core.model import (
     Finish,
     Job,
     JobEnd,
+    LeaveCause,
+    LeaveChain,
+    LinkRecord,
     Outcome,
     Plan,
     Reason,
@@ -27,9 +30,11 @@ from cronhpc.core.model import (
 )
 from cronhpc.cron.values import replace
 from cronhpc.engine.record import _Keeper, _outlived
+from cronhpc.script.dialect import SLURM
+from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
-from tests.worlds import at, claim, entry, key, state, world
+from tests.worlds import at, chain, claim, entry, key, link, state, world
 
 NOW = at("14:05")
 E = entry()
@@ -194,3 +199,47 @@ def test_submissions_are_counted_by_the_minute_and_apart_by_entry_beyond_its_sch
     assert counted[:2] == [(before, (minute, "", 1)), (before, (minute, "", 2))]
     total = {name: sum(n for at, of, n in counted[-1] if (at, of) == (minute, name)) for name in ("", "e")}
     assert total == {"": 4, "e": 2}
+
+
+class Noted(NamedTuple):
+    """What of the chain is written down: links on record, the successor, the batch system, an administrator's word."""
+
+    world: dict[str, Any]
+    links: list[str]
+    successor: str = "8"
+    found: str = "slurm"
+    word: str = ""
+    decisions: tuple[Decision, ...] = ()
+
+
+CANCELLED = (LeaveChain(LeaveCause.CANCELLED, "bob cancelled it"),)
+CHAIN: dict[str, Noted] = {
+    "records of links that ended more than an hour ago go": Noted({}, ["8", "9"]),
+    "the queue gives no answer: they stay": Noted({"jobs": None}, ["7", "8", "9"], found=""),
+    "an administrator's word is kept, and no successor": Noted(
+        {"chain": chain(on_hold="bob cancelled it")}, ["8", "9"], "", word="bob cancelled it", decisions=CANCELLED
+    ),
+    "somebody holds a link: that shows itself": Noted(
+        {"chain": chain(on_hold="bob holds it")},
+        ["8", "9"],
+        decisions=(LeaveChain(LeaveCause.HELD, "bob holds it"),),
+    ),
+    "no chain of links: no successor": Noted({"chain": chain(link_name="")}, ["8", "9"], ""),
+    "a look at one entry: the successor stays as it was": Noted({"only": "e"}, ["8", "9"], ""),
+}
+
+
+@pytest.mark.parametrize("s", CHAIN.values(), ids=CHAIN)
+def test_what_is_written_down_of_the_chain(tmp_path: Path, s: Noted) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    records = {number: LinkRecord("link", NOW, "f", NOW - ago) for number, ago in (("7", 4000), ("8", 4000), ("9", 60))}
+    for number, record in records.items():
+        scheduler.remember_link(paths, number, record)
+    facts = {"jobs": (link(8, "15:00"),), "chain": chain(), "links": records, "successor": "8", **s.world}
+    reading: Any = SimpleNamespace(world=world("14:05", E, **facts), memory=Memory(), problems=())
+    site: Any = SimpleNamespace(paths=paths, batch=SimpleNamespace(dialect=SLURM))
+    _Keeper(site, reading, Plan(s.decisions, NOW), []).write_chain()
+    assert sorted(scheduler.links(paths)) == s.links
+    assert (scheduler.successor_noted(paths), scheduler.batch_system_found(paths)) == (s.successor, s.found)
+    assert scheduler.admins_word(paths) == s.word
