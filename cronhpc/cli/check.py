@@ -107,23 +107,26 @@ def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
     return sorted(found, key=lambda each: (each.file, each.line, each.code))
 
 
-_NEW = 20  # scripts: each is a start of its shell
+_NEW, _ALONE = 256, 20  # scripts that are looked at; of them such as are a start of their shell each
 
 
 def unread(world: World, environ: Mapping[str, str]) -> World:
     """With what shells cannot read of the first entries that have never run: a look would call them well."""
+    texts: dict[str, bytes] = {}
+    for entry in world.never_ran()[:_NEW]:
+        with suppress(OSError):
+            texts[entry.name] = read_script(entry.script)
+    well = read_well(texts.values())
+    doubtful = [name for name, data in texts.items() if data not in well][:_ALONE]
 
     def with_notes(entry: Entry) -> Entry:
-        try:
-            data = read_script(entry.script)
-        except OSError:
+        if (data := texts.get(entry.name)) is None:
             return entry
-        said = without_ignored(unreadable(data, unreadable_by(data, environ)), data)
-        found = [with_path(each, entry.script) for each in said]
+        said = unreadable_by(data, environ) if entry.name in doubtful else None
+        found = [with_path(each, entry.script) for each in without_ignored(unreadable(data, said), data)]
         return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in found)))
 
-    new = world.never_ran()[:_NEW]
-    entries = (with_notes(each) if each in new else each for each in world.entries)
+    entries = (with_notes(each) for each in world.entries)
     return replace(world, entries=tuple(entries))
 
 

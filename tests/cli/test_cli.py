@@ -636,6 +636,9 @@ def test_a_script_that_its_shell_cannot_read_is_named_before_it_runs(shell: Shel
     assert "fails: E230" in shell("list", now=later()).out
     assert "its shell cannot read it: syntax error" in shell("status", now=later()).out
     assert "E230" in shell("status", "backup", now=later()).out
+    for number in range(30):
+        shell.drop(f"cron.daily/a{number}.slurm", f"make {number}")
+    assert shell("list", now=later()).out.count("fails: E230") == 1, "also after more than twenty others"
     shell.drop("cron.daily/backup.slurm", "# cronhpc: ignore=E230\nif true; then")
     assert "E230" not in shell("list", now=later()).out + shell("status", now=later()).out
 
