@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from cronhpc.core.identity import Absence, records
+from cronhpc.core.identity import TWO_LOOKS, Absence, records
 from cronhpc.core.model import (
     NEW_STATE,
     ClaimState,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
     from cronhpc.core.identity import Lives
-    from cronhpc.core.model import Decision, Entry, EntryState, Key, World
+    from cronhpc.core.model import Claim, Decision, Entry, EntryState, Key, World
     from cronhpc.cron.schedule import Schedule
 
 UNFINISHED_WAKE = 120
@@ -282,6 +282,11 @@ def _after_stop(world: World, stop: Stop) -> list[int]:
     return [max(each, world.now + 1) for each in at] or [world.now + world.settings.interval]
 
 
+def _stays(world: World, claim: Claim, lives: Lives) -> bool:
+    """A job to be taken back that a list of after its slot still shows is the slot's run, however long."""
+    return claim.key.slot <= world.now - TWO_LOOKS and claim in lives.of_entry(claim.key.entry)
+
+
 def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) -> int:
     """When the next tick is wanted: the next interval, or the first slot that nothing is submitted for, if sooner.
 
@@ -304,7 +309,7 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
     retries = [claim.retry_at for claim in world.claims] + [d.retry_at for d in decided if isinstance(d, Finish)]
     at = min([at, *(max(retry, earliest) for retry in retries if retry is not None)])
     open_steps = {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}
-    unsettled = any(claim.state in open_steps or claim.taken_back for claim in world.claims)
+    unsettled = any(c.state in open_steps or (c.taken_back and not _stays(world, c, lives)) for c in world.claims)
     unsettled |= any(isinstance(each, Withdraw) and each.job_id != "" and not each.gone for each in decided)
     if Absence.ONE_LOOK in lives.absent.values() or unsettled:
         at = min(at, world.now + UNFINISHED_WAKE)

@@ -405,6 +405,23 @@ def test_the_slot_of_a_run_taken_back_is_not_used_up_before_its_end_is_known() -
     assert made.wake == at("14:03"), "and the next look comes soon"
 
 
+@pytest.mark.parametrize(
+    ("there", "soon"),
+    [
+        pytest.param(job(7, of=K), False, id="it runs"),
+        pytest.param(WAITS, False, id="it waits for its turn"),
+        pytest.param(LIFTED, True, id="it is cancelled, and accounting gives no answer"),
+    ],
+)
+def test_a_run_that_was_to_be_taken_back_makes_ticks_come_soon_until_it_is_clear_that_it_stays(
+    there: Job, *, soon: bool
+) -> None:
+    """As long as such a job ran, links came every two minutes."""
+    asked: dict[str, Any] = {"now": "14:10", "job_ends": None}
+    assert (plan(ahead(there, back="7", **asked)).wake == at("14:12")) == soon
+    assert (plan(ahead(there, back="7", **asked)).wake == plan(ahead(there, **asked)).wake) != soon
+
+
 def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) -> World:
     own = (link(10, "15:00", status="RUNNING"),) if self_id == "10" else ()
     facts = more.pop("facts", {})
