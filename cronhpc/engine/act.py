@@ -13,7 +13,7 @@ from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Submission, Un
 from cronhpc.core import model
 from cronhpc.core.attempts import with_log
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
-from cronhpc.core.model import Done, Outcome, token
+from cronhpc.core.model import Done, Obstacle, Outcome, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
 from cronhpc.engine.submit import Progress, Submitter
@@ -81,7 +81,8 @@ class Actor(Progress):
                 refused = step(row)
             except BatchError as error:
                 self.failed(error)
-                self.note(row, Done.PASSING, error.text, cause=error.cause)
+                met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
+                self.note(row, Done.PASSING, error.text, obstacle=met, cause=error.cause)
             except OSError as error:
                 self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
             else:
@@ -193,8 +194,9 @@ class Actor(Progress):
         except AtSubmitLimit as error:
             if link.kind != SPARE:
                 raise
-            self.failed(error)
-            return error.text  # a site that takes two jobs at a time: it goes on without a spare
+            self.failed(error)  # a site that takes two jobs at a time: it goes on without a spare
+            self.note(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
+            return None
         if self.world.chain.drops_begin:
             self._let_begin(job_id, link.at)
         self._remember_link(job_id, own)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cronhpc import cli
 from cronhpc.batch.port import AtSubmitLimit, BatchError, NoProgram, Submission, Unreachable
+from cronhpc.batch.process import side_by_side
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
 from cronhpc.core.identity import LATE
@@ -41,7 +43,8 @@ from cronhpc.core.model import (
     slot_text,
 )
 from cronhpc.drivers import start
-from cronhpc.engine import init
+from cronhpc.engine import init, submit
+from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, directory_id, open_site
 from cronhpc.script.dialect import SLURM
@@ -113,11 +116,14 @@ class Fake:
         self._note("free", *job_ids, repr(comment))
 
     def submit(self, job: Submission) -> str:
-        assert job.held
+        assert job.held or job.no_requeue, "a run"
         self.when_submitting()
         self._note("submit")
         self.submitted.append(job)
         return "900"
+
+    def move(self, job_id: str, *_: object) -> None:
+        self._note("move", job_id)
 
     def release(self, job_ids: Sequence[str]) -> None:
         self._note("release", *job_ids)
@@ -452,6 +458,36 @@ def test_a_spare_that_a_limit_has_forbidden_is_tried_again_by_start(root: Path, 
     memory.scheduler.no_spare, memory.scheduler.no_spare_at = "QOSMaxSubmitJobPerUserLimit", NOW - 300
     save(site.paths.entries, memory)
     assert (read_world(site, NOW).world.kept.no_spare == "") == tried
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["at once", "after a tick without an answer"])
+@pytest.mark.parametrize("refused", ["spare", "link"])
+def test_what_waits_as_a_link_has_met_a_limit_is_submitted_one_by_one(
+    root: Path, refused: str, monkeypatch: pytest.MonkeyPatch, *, silent: bool
+) -> None:
+    rows = SETTINGS.replace("0 0 1 1 *", "0 14 * * *")
+    (root / "cronhpc.yaml").write_text(rows + '  f: {schedule: "0 14 * * *", command: "true"}\n')
+    now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
+    of, fake = directory_id(site_of(root, Fake([])).paths), Fake([])
+    scheduler.mark_started(Paths(root), Started(via="chain", fingerprint="f00d", at=now - 600))
+    there = [job(7, "PENDING", name=link_names(of)[0], comment=f"cronhpc={of}/link {now + 600} f00d", start=now + 600)]
+    fake.queues = [there if refused == "spare" else []]
+    fake.fails = {"submit": AtSubmitLimit("QOSMaxSubmitJobPerUserLimit")}
+    monkeypatch.setattr(Actor, "_refused_link", lambda *_: "")
+    assert [each.detail[:9] for each in outcomes(ticked(root, fake, now), Submit)] == ["not tried"] * 2
+    if silent:
+        fake.fails = {"submit": Unreachable("no answer")}
+        ticked(root, fake, now + 60)
+    widths = []
+
+    def noted(call: Any, rows: Any, width: int) -> Any:
+        widths.append(width)
+        return side_by_side(call, rows, width)
+
+    monkeypatch.setattr(submit, "side_by_side", noted)
+    fake.fails = {}
+    ticked(root, fake, now + 120)
+    assert widths == [1]
 
 
 @pytest.mark.parametrize(
