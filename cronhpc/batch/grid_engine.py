@@ -36,7 +36,7 @@ from cronhpc.cron.values import replace
 from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from cronhpc.batch.commands import Usual
@@ -426,9 +426,11 @@ class GridEngine(ByCommands):
         )
 
     @staticmethod
-    def _homes(environ: Mapping[str, str]) -> tuple[str, ...]:
+    def _homes(environ: Mapping[str, str]) -> Iterator[str]:
         """Where qsub looks for defaults: the home folder, and the one that it is called in."""
-        return pwd.getpwuid(os.getuid()).pw_dir, environ.get("HOME", "/")
+        with suppress(KeyError):  # a directory service that is down: then qsub knows no user either
+            yield pwd.getpwuid(os.getuid()).pw_dir
+        yield environ.get("HOME", "/")
 
     def undoing(self) -> str:
         """Which of qsub's defaults undoes how jobs are submitted; "" for none."""

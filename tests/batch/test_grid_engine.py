@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -255,6 +256,17 @@ def test_nothing_is_submitted_where_defaults_would_undo_the_hold(place: str, tmp
     engine = grid_engine.GridEngine({"HOME": str(tmp_path / "home"), "SGE_ROOT": str(tmp_path / "ge")})
     with pytest.raises(BatchError, match=r"sge_request has -h, by which no job would be held"):
         engine.submit(Submission("/c/a.slurm"))
+
+
+def test_a_user_whom_this_machine_does_not_know_just_now_has_no_home_to_look_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the directory service was down, commands that ask no batch system ended in a traceback."""
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    engine = grid_engine.GridEngine({"HOME": str(tmp_path)})
+    assert engine.undoing() == ""
+    (tmp_path / ".sge_request").write_text("-h\n")
+    assert engine.undoing() == f"{tmp_path}/.sge_request has -h"
 
 
 def test_an_option_that_it_has_not_is_refused_by_its_name() -> None:
