@@ -97,7 +97,6 @@ def links(value: object) -> Any:
 
 
 def way(value: object) -> Any:
-    value = "local" if value == "resident" else value  # as earlier versions called it
     return value if isinstance(value, str) and value in _WAYS else GONE
 
 

@@ -151,6 +151,8 @@ def read_started(paths: Paths) -> tuple[Started | None, Sequence[str]]:
     how = read_json(path, VERSION)
     if how is None:
         return (Started(), ["all of it"]) if os.path.lexists(path) else (None, ())
+    if how.get("via") == "resident":  # as earlier versions called it
+        how = {**how, "via": "local"}
     return decode.read(Started, how)
 
 

@@ -236,6 +236,12 @@ def test_what_a_person_has_to_fix_is_said_until_then(state: State, name: str, va
         assert state.shell("tick", now=NOW).out.count(code) == 1
 
 
+def test_what_an_earlier_version_called_otherwise_is_no_damage(state: State) -> None:
+    how, invalid = scheduler.read_started(Paths(state.root))
+    assert (how and how.via, how and how.by, list(invalid)) == ("local", "alice", [])
+    assert "W336" not in state.shell("tick", now=NOW).out
+
+
 def test_a_watermark_beyond_all_dates_is_a_wrong_clocks(state: State) -> None:
     entries = state.root / "state" / "entries.json"
     value = state.values[entries]
