@@ -312,5 +312,6 @@ def _problem(kind: str, name: str, problem: Problem, *, own: str = "") -> Notice
     place = "" if kind == _OPEN else text.place(problem.file, problem.line)
     what = text.one_line(f"{place}: {problem.what}" if place else problem.what)
     elsewhere = "" if problem.file == own else problem.file
-    cause = (problem.code, elsewhere, "" if kind == _OPEN else problem.what) if own else ()
+    said = problem.what.rpartition(problem.file)[2].lstrip() if kind == _OPEN else problem.what
+    cause = (problem.code, elsewhere, said) if own else ()
     return _notice(kind, name, what.rstrip("."), text.one_line(problem.fix), *cause)

@@ -682,6 +682,29 @@ def test_entries_that_differ_in_more_than_their_names_are_told_one_by_one() -> N
     assert "failed 4 times in a row, exit 4" in shown
 
 
+def test_scripts_that_several_may_write_are_told_by_whom() -> None:
+    """The first one's writer was told as that of all."""
+    writers = {"a": "everyone", "b": "the group lab", "c": "the group lab", "d": "eve (by an ACL)", "e": "everyone"}
+    entries = []
+    for name, by in writers.items():
+        file = f"cron.d/{name}.slurm"
+        what = f"/home/u/cron/{file} can be written by {by}."
+        entries.append(replace(entry(name), source=file, problem=Problem("E404", what, "Fix it with: chmod", file)))
+    shown = screen(replace(QUIET, entries=tuple(entries)))
+    assert "the same for" not in shown
+    assert {by: shown.count(f"can be written by {by}") for by in writers.values()} == {
+        "everyone": 2,
+        "the group lab": 2,
+        "eve (by an ACL)": 1,
+    }
+    alike = tuple(
+        replace(each, problem=replace(each.problem, what=each.problem.what.replace("the group lab", "everyone")))
+        for each in entries
+        if each.problem and each.name != "d"
+    )
+    assert "can be written by everyone; the same for b, c and e" in screen(replace(QUIET, entries=alike))
+
+
 def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "entry-{:03}") -> World:
     """`runs`: how many of the entries run, those with the latest slots."""
     names = [name.format(number) for number in range(count)]
