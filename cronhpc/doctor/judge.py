@@ -11,7 +11,7 @@ from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, command
 from cronhpc.core.model.site import Finding
 from cronhpc.cron.duration import format_duration
-from cronhpc.cron.values import are, count, dataclass
+from cronhpc.cron.values import are, count, dataclass, replace
 from cronhpc.script.advice import word
 from cronhpc.script.sbatch_options import time_limit
 from cronhpc.store.logs import Space, full, low
@@ -474,7 +474,7 @@ def _room(disk: Disk) -> Iterator[Finding]:
     space = Space(disk.bytes_free, disk.bytes_total, disk.inodes_free, disk.inodes_total)
     few_bytes, few_inodes = low(space)
     if full(space):
-        yield Check.ROOM_NONE(what="bytes" if few_bytes else "inodes")
+        yield Check.ROOM_NONE(what="bytes" if full(replace(space, inodes=0)) else "inodes")
         return
     if few_bytes:
         size, unit = (_GIB, "GB") if disk.bytes_total >= _GIB else (_GIB // 1024, "MB")

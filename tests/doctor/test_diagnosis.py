@@ -40,6 +40,11 @@ DISKS: dict[str, tuple[Disk, list[tuple[str, str]], str]] = {
     "full": (replace(SHARED, bytes_free=4096), [("error", "room")], "no bytes are free there: no tick can write"),
     "few inodes": (replace(SHARED, inodes_free=50), [("warning", "room")], "50 inodes are left"),
     "no inodes": (replace(SHARED, inodes_free=5), [("error", "room")], "no inodes are free there: no tick can write"),
+    "no inodes, few bytes": (
+        replace(SHARED, inodes_free=5, bytes_free=GIB // 2),
+        [("error", "room")],
+        "no inodes are free there",
+    ),
     "no fixed number of inodes": (replace(SHARED, inodes_free=0, inodes_total=0), [], "shared"),
     "scratch": (replace(SHARED, purged="it lies under $SCRATCH"), [("warning", "purge")], "it lies under $SCRATCH"),
 }
