@@ -189,7 +189,7 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
         )
     outcomes = list(report.outcomes)
     if any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in outcomes):
-        time.sleep(FRESH + 1)  # the next tick is an hour other_cluster, and nothing would wait in the queue until then
+        time.sleep(FRESH + 1)  # the next tick is an hour away, and nothing would wait in the queue until then
         report = tick(site, now())
         outcomes += report.outcomes
     runs = [each for each in outcomes if isinstance(each.decision, Submit)]
