@@ -58,9 +58,10 @@ _OTHERS = 3  # of them are named
 
 
 def _with_others(alike: list[Notice]) -> Notice:
-    names = [text.name(row.name) for row in alike[1:]]
+    _, *names = dict.fromkeys(text.name(row.name) for row in alike)  # one may have several
     more = [f"{len(names) - _OTHERS} more"] if len(names) > _OTHERS else []
-    return replace(alike[0], what=alike[0].what + f"; the same for {text.listed([*names[:_OTHERS], *more])}")
+    others = f"; the same for {text.listed([*names[:_OTHERS], *more])}" if names else ""
+    return replace(alike[0], what=alike[0].what + others)
 
 
 NAMELESS = "W504"  # a switch whose name nothing has

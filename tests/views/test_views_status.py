@@ -705,6 +705,22 @@ def test_scripts_that_several_may_write_are_told_by_whom() -> None:
     assert "can be written by everyone; the same for b, c and e" in screen(replace(QUIET, entries=alike))
 
 
+def test_two_runs_of_one_entry_that_one_limit_kept_back_name_it_once() -> None:
+    """`the same for backup` stood behind backup's own row."""
+    world = with_entry(entry("backup", "0 13,14 * * *", policies=Policies(catch_up="all", overlap="allow")))
+    details = iter(("full (no more tries in this tick)",))
+    done = [
+        Outcome(d, Done.PASSING, next(details, "not tried: full"), cause="full")
+        if isinstance(d, Submit)
+        else Outcome(d, Done.OK)
+        for d in plan(world).decisions
+    ]
+    known = status.facts(world, plan(world), {}, ABOUT, outcomes=done)
+    assert len(known.attention) == 2
+    [told] = [line for line in render(known, style()).splitlines() if "full" in line]
+    assert "could not be submitted: full (no more tries in this tick), at today" in told
+
+
 def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "entry-{:03}") -> World:
     """`runs`: how many of the entries run, those with the latest slots."""
     names = [name.format(number) for number in range(count)]
