@@ -194,6 +194,13 @@ def test_an_end_that_was_moved_is_heeded(slurm: Slurm, warned: Guarded) -> None:
     assert slurm.asked == 3
 
 
+def test_an_end_that_was_told_stands_where_the_next_question_gets_no_answer(slurm: Slurm, warned: Guarded) -> None:
+    slurm.ends = [BEGIN + HOUR, ""]
+    warned.leaves(2 * HOUR, 7)
+    assert warned.run() == 6
+    assert warned.got == [(HOUR - 10 * MINUTE, "USR1")]
+
+
 @pytest.mark.parametrize("answer", ["", "NONE", "N/A", "Unlimited"])
 def test_an_end_that_nobody_knows_is_said(
     slurm: Slurm, warned: Guarded, capsys: pytest.CaptureFixture[str], answer: str
