@@ -176,7 +176,7 @@ def said(decision: Decision) -> str:
         case Stop() | Hold() | Unhold():
             return _switched(decision)
         case LeaveChain():
-            return "rest"
+            return "leave"
 
 
 def _switched(decision: Stop | Hold | Unhold) -> str:

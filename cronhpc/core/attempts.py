@@ -87,7 +87,7 @@ def _from_queue(job: Job) -> JobEnd:
 
 
 def launched(job_end: JobEnd, *, logged: bool | None, dialect: Dialect = SLURM) -> JobEnd:
-    """`ending`, told as a failed launch where it was one. `logged`: whether its log is there; None: not ours to name.
+    """`job_end`, told as a failed launch where it was one. `logged`: whether its log is there; None: not ours to name.
 
     Signal 53 alone is no proof: a script may end by it, and what a step reports may be passed on.
     """
@@ -104,7 +104,7 @@ def launched(job_end: JobEnd, *, logged: bool | None, dialect: Dialect = SLURM) 
 
 
 def with_log(world: World, key: Key, job_end: JobEnd, job_id: str | None) -> JobEnd:
-    """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
+    """`job_end` with its log's path, relative to the cron directory, where cronhpc named the log."""
     if not job_id or job_end.log:
         return job_end
     entry = world.known().get(key.entry)

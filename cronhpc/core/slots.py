@@ -189,7 +189,7 @@ def lapses(entry: Entry, slot: int) -> int | None:
 
 
 def turn(world: World, row: Submit) -> tuple[int, int, str, Key]:
-    """Where a limit leaves room for few: what would be missed first goes first; then who has waited longest; by name.
+    """Of few places: to what would be missed first, then to what has waited longest, then by name.
 
     An entry that has missed a slot keeps that slot's place until it has its turn, and nothing waits for longer than a
     day behind what comes due meanwhile.

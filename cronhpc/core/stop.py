@@ -496,7 +496,7 @@ def job_words(job: Job, now: int) -> str:
 
 
 def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) -> JobEnd:
-    """`ending`, as killed where a switch ended the run: no failure, and not tried again."""
+    """`job_end`, as killed where a switch ended the run: no failure, and not tried again."""
     kill_records = world.kept.kill_records.get(claim.job_id or "")
     if kill_records is not None and (kill_records.warned or job_end.result in {Result.CANCELLED, Result.UNKNOWN}):
         late = job_end.ended is not None and job_end.ended < kill_records.at

@@ -73,7 +73,7 @@ def words(facts: Mapping[str, Any], style: Style) -> tuple[str, Line]:
     return whom, _WORDS[kind](facts, style)
 
 
-_WHOM = {"stop": "kill switch", "hold": "pause switch", "free": "pause switch", "cancel": "a twin"}
+_WHOM = {"stop": "kill switch", "hold": "pause switch", "unhold": "pause switch", "cancel": "a twin"}
 
 
 def _submit_line(facts: Mapping[str, Any], style: Style) -> Line:
@@ -182,10 +182,10 @@ _KINDS: dict[type, _Kind] = {
     model.SubmitLink: _Kind("submit link", _LINK, _link_line),
     model.MoveLink: _Kind("move link", _LINK, _link_line),
     model.CancelLink: _Kind("cancel link", _LINK, _link_line),
-    model.LeaveChain: _Kind("rest", ("why",), lambda facts, _: ("rest", "yellow", text.one_line(facts["why"]))),
+    model.LeaveChain: _Kind("leave chain", ("why",), lambda facts, _: ("leave", "yellow", text.one_line(facts["why"]))),
     model.Stop: _Kind("stop", _STOP, _stop_line),
     model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold_line),
-    model.Unhold: _Kind("free", ("jobs",), lambda facts, _: ("release", "green", f"jobs {', '.join(facts['jobs'])}")),
+    model.Unhold: _Kind("unhold", ("jobs",), lambda facts, _: ("release", "green", f"jobs {', '.join(facts['jobs'])}")),
 }
 _WORDS = {kind.name: kind.words for kind in _KINDS.values()}
 

@@ -443,11 +443,11 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
     ),
     "both are missing, and another tick is at work: it submits them": (
         linked(facts={"lease_holder": "job 12 on cpu1"}),
-        ["rest"],
+        ["leave"],
     ),
     "two successors, and another tick is at work: it takes one back": (
         linked(NEXT, link(14, "16:00"), SPARE, facts={"lease_holder": "job 12 on cpu1"}),
-        ["rest"],
+        ["leave"],
     ),
     "the spare stands where the last interval left it: pushed": (
         linked(NEXT, link(12, "15:30", "spare")),
@@ -493,18 +493,21 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         replace(linked(NEXT, SPARE), chain=replace(chain(), fingerprint="")),
         ["keep successor 11", "keep spare 12"],
     ),
-    "a link held by an administrator: the chain rests": (
+    "a link held by an administrator: the chain is on hold": (
         linked(link(11, "16:00", reason="JobHeldAdmin"), SPARE),
-        ["rest"],
+        ["leave"],
     ),
-    "an administrator's word stands: the chain rests": (linked(SPARE, facts={"on_hold": "uid 0 cancelled"}), ["rest"]),
+    "an administrator's word stands: the chain is on hold": (
+        linked(SPARE, facts={"on_hold": "uid 0 cancelled"}),
+        ["leave"],
+    ),
     "stopped: what waits is cancelled": (
         world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False, stopped=True)),
         ["cancel successor 11", "cancel spare 12"],
     ),
     "scheduler/ was removed: nobody has called stop, and what waits stays": (
         world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False)),
-        ["rest"],
+        ["leave"],
     ),
     "ticks come from a scrontab: links that a chain left are cancelled": (
         linked(NEXT, SPARE, facts={"link_name": "", "spare_name": ""}),
@@ -532,7 +535,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
     ),
     "a daemon's successor has just started, and has queued none yet: left to it": (
         linked(link(11, "15:00", status="RUNNING"), SPARE, by_daemon=True),
-        ["rest"],
+        ["leave"],
     ),
     "without a daemon the successor comes sooner for it": (
         linked(NEXT, SPARE, job(50, name="ft")),
@@ -540,15 +543,15 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
     ),
     "by hand while a link runs that has not queued its successor yet: left to it": (
         linked(link(10, "15:00", status="RUNNING"), SPARE, self_id=""),
-        ["rest"],
+        ["leave"],
     ),
     "a lower link runs beside this one: left to it": (
         linked(link(8, "15:00", status="RUNNING"), SPARE),
-        ["rest"],
+        ["leave"],
     ),
     "a link runs, and its successor is to come: left to it": (
         linked(link(9, "15:00", status="RUNNING"), self_id="", facts={"successor_noted": "9"}),
-        ["rest"],
+        ["leave"],
     ),
     "a link runs, and its successor went with `stop`: it submits no other": (
         linked(link(9, "15:00", status="RUNNING"), self_id="", facts={"successor_noted": "11"}),

@@ -119,9 +119,9 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         model.CancelLink("spare", "4713", "one spare too many beside job 4712"),
         "chain|cancel|spare job 4713: one spare too many beside job 4712",
     ),
-    "rest": (
+    "the chain is left alone": (
         model.LeaveChain(model.LeaveCause.HELD, "job 4711 is held by an administrator"),
-        "chain|rest|job 4711 is held by an administrator",
+        "chain|leave|job 4711 is held by an administrator",
     ),
     "a kill": (
         model.Stop(BOBS, ("4502",), ("4501",), left_alone=("77",)),
