@@ -17,6 +17,7 @@ from cronhpc.cron.values import count, replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.shell_text import Interpreter, interpreter
+from cronhpc.store.entries import file_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -244,9 +245,8 @@ class Online:
     def of_command(self, entry: Entry) -> list[Problem]:
         """A row's command has no file of its own: what sbatch says of the script that is made of it."""
         refusal = self.refusal("", entry)
-        file, _, line = entry.source.partition(":")
         what, fix = f"{entry.name}: {self._submit} would refuse it: {refusal}.", "Correct its sbatch: options."
-        return [Problem("E228", what, fix, file, int(line))] if refusal else []
+        return [Problem("E228", what, fix, file_of(entry), row_of(entry))] if refusal else []
 
 
 def _submission(path: str, entry: Entry | None) -> Submission:

@@ -24,7 +24,7 @@ from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header
 from cronhpc.script.sbatch_options import Option, conflicts
 from cronhpc.script.spelling import directive, has_directives, spelt
-from cronhpc.store.entries import is_script, moving, read_script, renaming, scan, unswitchable
+from cronhpc.store.entries import file_of, is_script, moving, read_script, renaming, row_of, scan, unswitchable
 from cronhpc.store.files import DirectoryError, Paths
 
 if TYPE_CHECKING:
@@ -230,9 +230,10 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     for entry in found.entries:
         if names and entry.name not in names:
             continue
-        from_row = entry.source.startswith("cronhpc.yaml")
         own = [each for each in (entry.problem, *entry.notes) if each is not None]
-        problems += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
+        problems += [
+            each for each in own if row_of(entry) or each.code >= "E3"
+        ]  # the rest is what lint says of the script
         problems += _of_ping(entry, site.environment)
         if linter.online is not None and entry.command and entry.problem is None:
             problems += linter.online.of_command(entry)
@@ -397,16 +398,15 @@ class _Look:
             yield Problem(code, what, fix, "cronhpc.yaml", row.line, f"entries.{name}.sbatch.{wrong.name}")
         if entry is None or not entry.command:
             return
-        place, _, line = entry.source.partition(":")
         first, _, rest = entry.command.partition("\n")
         options = (f"--job-name={entry.job_name}", *entry.options)
         asked = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
         data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
         linter = self.linter._replace(online=None, dialect=SLURM)  # whose words settings have
-        for each in linter(Script(place, "", data, _ANY_SCHEDULE)):
+        for each in linter(Script(file_of(entry), "", data, _ANY_SCHEDULE)):
             if each.code.startswith("W3") or each.code in {"E230", "W231"}:  # in_settings has the rest
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
-                yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=int(line))
+                yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=row_of(entry))
 
     def _script(
         self, shown: str, path: str, schedule: str | None, hashed: str, name: str

@@ -20,7 +20,7 @@ from cronhpc.cron.values import dataclass
 from cronhpc.script.spelling import own_output
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import epoch, iso
-from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script
+from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script, row_of
 from cronhpc.store.files import replace_file
 from cronhpc.store.scheduler import started
 from cronhpc.views import Facts, text
@@ -257,7 +257,7 @@ def _edit(args: argparse.Namespace, console: Console) -> int:
     site, _, entry = _opened(args, console, "edits its scripts")
     name, paths = entry.name, site.paths
     path = Path(os.path.realpath(entry.script)) if entry.script else paths.settings
-    line = 0 if entry.script else int(entry.source.rpartition(":")[2])
+    line = 0 if entry.script else row_of(entry)
     code, changed = FINE, False
     while _edited(path, line, paths.state / "edit", console):
         changed = True
@@ -384,9 +384,9 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
     site = own_site(console, "removes its entries")
     world = offline_world(site, console.now)
     entries = [entry_named(name, world.entries, site.paths, _LIST) for name in dict.fromkeys(args.names)]
-    rows = [entry for entry in entries if not entry.source.endswith(SUFFIX)]
+    rows = [entry for entry in entries if row_of(entry)]
     if rows:
-        where = f"{rows[0].name} is a row of cronhpc.yaml (line {rows[0].source.rpartition(':')[2]})."
+        where = f"{rows[0].name} is a row of cronhpc.yaml (line {row_of(rows[0])})."
         raise CronhpcError(f"{where} Nothing was removed. Take the row out: " + command("edit", rows[0].name))
     if not args.yes:
         asked = f"remove {text.listed([text.name(entry.name) for entry in entries])}? [y/N] "

@@ -24,6 +24,7 @@ from cronhpc.batch import process
 from cronhpc.core.model import CronhpcError, Problem, command
 from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import iso
+from cronhpc.store.entries import file_of, row_of
 from cronhpc.store.logs import tail_of
 from cronhpc.views import text, times
 
@@ -105,8 +106,7 @@ def faults(settings: Settings, environ: Mapping[str, str]) -> Iterator[Fault]:
 def faults_of_ping(entry: Entry, environ: Mapping[str, str]) -> Iterator[Problem]:
     """What keeps the pings of an entry from being sent, as far as one can see without sending."""
     for key, what, fix in _faults_of_address("--ping", entry.policies.ping, environ) if entry.policies.ping else ():
-        file, _, line = entry.source.partition(":")
-        yield Problem("W351", f"{key}: {what}", fix, file if line else entry.source, int(line or 0), "ping")
+        yield Problem("W351", f"{key}: {what}", fix, file_of(entry), row_of(entry), "ping")
 
 
 _BY_SHELL = "Let a shell read it: command: bash -c 'COMMAND'; or write a script."

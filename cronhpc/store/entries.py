@@ -249,9 +249,17 @@ class Names:
         ]
 
 
+_ROW = "cronhpc.yaml:"
+
+
 def file_of(entry: Entry) -> str:
     """The file that an entry is from; rows of the settings move with each edit, so their line does not count."""
-    return "cronhpc.yaml" if entry.source.startswith("cronhpc.yaml:") else entry.source
+    return _ROW[:-1] if entry.source.startswith(_ROW) else entry.source
+
+
+def row_of(entry: Entry) -> int:
+    """The line of the settings that an entry is a row of; 0: it is none."""
+    return int(entry.source.removeprefix(_ROW)) if entry.source.startswith(_ROW) else 0
 
 
 # --- which names mean what --------------------------------------------------------------------------------------------

@@ -457,26 +457,30 @@ def test_alerts_that_cannot_be_sent_are_named(shell: Shell) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("where", "what"),
+    ("name", "where", "what"),
     [
-        ("file:/nope/hc", "--ping: /nope/hc cannot be read: No such file or directory"),
-        ("file:HOME/hc", "/hc can be read by others: chmod 600 "),
-        ("env:NO_SUCH", "--ping: the variable NO_SUCH is not set where the scheduler runs"),
+        ("a", "file:/nope/hc", "--ping: /nope/hc cannot be read: No such file or directory"),
+        ("a", "file:HOME/hc", "/hc can be read by others: chmod 600 "),
+        ("a", "env:NO_SUCH", "--ping: the variable NO_SUCH is not set where the scheduler runs"),
+        ("a:b", "env:NO_SUCH", "--ping: the variable NO_SUCH is not set where the scheduler runs"),
+        ("a:5", "env:NO_SUCH", "--ping: the variable NO_SUCH is not set where the scheduler runs"),
     ],
-    ids=["no such file", "a file that others can read", "no such variable"],
+    ids=["no such file", "a file that others can read", "no such variable", "a colon in its name", "and a number"],
 )
-def test_a_ping_that_cannot_be_sent_is_named_by_check_and_status(shell: Shell, where: str, what: str) -> None:
+def test_a_ping_that_cannot_be_sent_is_named_by_check_and_status(
+    shell: Shell, name: str, where: str, what: str
+) -> None:
     (shell.home / "hc").write_text("https://hc.example/uuid\n")
     (shell.home / "hc").chmod(0o644)
     shell.drop(
-        "cron.d/a.slurm", f"#SBATCH --time=5\n#CRON @daily --ping={where.replace('HOME', str(shell.home))}\ntrue"
+        f"cron.d/{name}.slurm", f"#SBATCH --time=5\n#CRON @daily --ping={where.replace('HOME', str(shell.home))}\ntrue"
     )
-    shell.drop("cron.d/b.slurm", "#SBATCH --time=5\n#CRON @daily --ping=https://hc.example/uuid\ntrue")
+    shell.drop("cron.d/fine.slurm", "#SBATCH --time=5\n#CRON @daily --ping=https://hc.example/uuid\ntrue")
     checked = shell("check", now=later()).out
-    assert "cron.d/a.slurm: W351 --ping: " in checked
+    assert f"cron.d/{name}.slurm: W351 --ping: " in checked
     assert what in checked
-    assert "b.slurm" not in checked
-    for words in (["status"], ["status", "a"]):
+    assert "fine.slurm" not in checked
+    for words in (["status"], ["status", name]):
         said = shell(*words, "--json", now=later()).json
         assert [what in row["what"] for row in said["attention"] if "--ping" in row["what"]] == [True]
 
