@@ -155,7 +155,7 @@ class Cluster:
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         self._change(job_ids, comment=comment)
 
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
+    def unhold(self, job_ids: Sequence[str], comment: str) -> None:
         self._change(job_ids, reason="Priority", comment=comment)
 
     def job_ends(self, *_: object) -> Mapping[str, JobEnd]:

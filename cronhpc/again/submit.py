@@ -336,7 +336,7 @@ class _Again:
         key = self._next_key()
         reason = self._ended(world)
         if reason:
-            return self._rest(reason)
+            return self._end(reason)
         last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
         self.record.no_next = last and f"last piece: {last}"
         decisions = [*self.decisions, *([] if last else self._submit(world, key))]
@@ -542,7 +542,7 @@ class _Again:
                 self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
         series_records.save(self.site.paths.state, self.record)
 
-    def _rest(self, reason: str) -> Answer:
+    def _end(self, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
         self.record.no_next = reason
         waiting = [job.id for job in self._mine() if job.state == "PENDING"]

@@ -137,7 +137,7 @@ class Batch(Protocol):
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs. Raises BatchError."""
 
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
+    def unhold(self, job_ids: Sequence[str], comment: str) -> None:
         """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises BatchError."""
         self.release(job_ids)
         self.comment(job_ids, comment)

@@ -13,6 +13,7 @@ from cronhpc.core.identity import TWO_LOOKS, absences, records, unknown
 from cronhpc.core.model import (
     ENDS,
     FAILURES,
+    LAUNCH_FAILED,
     NEW_STATE,
     PAUSED,
     Adopt,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 # --- what a job's end means: results, streaks, retries, suspension ---------------------------------------------------
 
-_LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
 # What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
 _NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
@@ -92,7 +92,7 @@ def launched(job_end: JobEnd, *, logged: bool | None, dialect: Dialect = SLURM) 
     Signal 53 alone is no proof: a script may end by it, and what a step reports may be passed on.
     """
     code_of_old = job_end.exit_code == 1 and not job_end.signal and logged is False
-    if job_end.result is not Result.FAILED or logged or not (job_end.signal == _LAUNCH_FAILED or code_of_old):
+    if job_end.result is not Result.FAILED or logged or not (job_end.signal == LAUNCH_FAILED or code_of_old):
         return job_end
     where = f" on {job_end.node}" if job_end.node else ""
     from cronhpc.script.spelling import directive

@@ -7,6 +7,7 @@ from cronhpc.core.model import (
     CLOCKS_APART,
     ENDS,
     FAILURES,
+    LAUNCH_FAILED,
     LONGER,
     NEVER_STARTS,
     BadNode,
@@ -267,7 +268,7 @@ def _spare(world: World, links: Links) -> Iterator[Decision]:
     yield from _reconcile(world, SPARE, spares, [at])
 
 
-def crowds(world: World) -> bool:
+def fills_the_limit(world: World) -> bool:
     """Whether a limit that a run has met is used up by the chain alone: with three submit slots no run ever fits."""
     return bool(Links.of(world).spares) and all(records(world).link(job) for job in world.listed if job.live)
 
@@ -318,7 +319,6 @@ def stuck_problems(world: World, dialect: Dialect) -> Iterator[Problem]:
 # --- nodes on which links could not work ---------------------------------------------------------------------------
 
 _SHUNNED = 6 * 3600  # seconds: a node may have been fixed since; as in the link's text
-_LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start
 _LACKS = {
     "files": "it does not have the cron directory",
     "python": "it does not have cronhpc's Python",
@@ -349,7 +349,7 @@ def failed_launches(world: World) -> tuple[BadNode, ...]:
 
 def never_ran(world: World, job_id: str, result: Result, signal: int | None) -> bool:
     """Whether a link that ended so cannot have begun its work: it would have written down a successor of its own."""
-    failed = result is Result.FAILED and (signal == _LAUNCH_FAILED or job_id == world.chain.successor_noted)
+    failed = result is Result.FAILED and (signal == LAUNCH_FAILED or job_id == world.chain.successor_noted)
     return failed or result is Result.NODE_FAIL
 
 

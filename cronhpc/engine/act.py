@@ -313,9 +313,9 @@ class Actor(Progress):
             self.site.batch.hold(ids, comment)
         return None
 
-    def _unhold(self, free: model.Unhold) -> str | None:
-        for comment, ids in _alike(free.jobs, lambda job: whole_comment(self.world, job)).items():
-            self.site.batch.free(ids, comment)
+    def _unhold(self, unhold: model.Unhold) -> str | None:
+        for comment, ids in _alike(unhold.jobs, lambda job: whole_comment(self.world, job)).items():
+            self.site.batch.unhold(ids, comment)
         return None
 
 

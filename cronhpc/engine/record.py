@@ -365,7 +365,7 @@ class _Keeper:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
                 self._note_link(decision, outcome)
-            elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and not fits and chain.crowds(self.world):
+            elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and not fits and chain.fills_the_limit(self.world):
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 setattr(kept, decision.kind, decision.job_id)

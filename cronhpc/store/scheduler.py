@@ -166,7 +166,7 @@ class Marks:
 
     start: int = 0  # the newest
     stops: frozenset[str] = frozenset()  # those that stand
-    rests: frozenset[str] = frozenset()
+    holds: frozenset[str] = frozenset()
     newest: int = 0  # the highest number of all
 
     @property
@@ -177,7 +177,7 @@ class Marks:
     @property
     def next_start(self) -> int:
         """The number of the next start: a new one only where something has ended the chain since the last."""
-        return self.newest + 1 if self.stops or self.rests or not self.start else self.start
+        return self.newest + 1 if self.stops or self.holds or not self.start else self.start
 
     @property
     def next_stop(self) -> str:
@@ -199,8 +199,8 @@ def marks(paths: Paths) -> Marks:
     found = [(match[1], int(match[2] or -1), match[0]) for name in names if (match := _MARK.fullmatch(name))]
     start = max((number for kind, number, _ in found if kind == "start"), default=0)
     standing = [(kind, name) for kind, number, name in found if number >= start or "." not in name]
-    stops, rests = (frozenset(name for kind, name in standing if kind == one) for one in ("stop", "rest"))
-    return Marks(start, stops, rests, max((0, *(number for _, number, _ in found))))
+    stops, holds = (frozenset(name for kind, name in standing if kind == one) for one in ("stop", "rest"))
+    return Marks(start, stops, holds, max((0, *(number for _, number, _ in found))))
 
 
 def mark_started(paths: Paths, how: Started) -> None:
@@ -415,7 +415,7 @@ def expected(paths: Paths) -> tuple[int, int] | None:
 
 def admins_word(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
-    for name in sorted(marks(paths).rests, reverse=True):
+    for name in sorted(marks(paths).holds, reverse=True):
         data = read_bytes(paths.scheduler / name)
         if data and (word := data.decode("utf-8", "replace").strip()):
             return word

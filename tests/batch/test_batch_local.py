@@ -143,7 +143,7 @@ def test_hold_and_free_mark_and_restore(bench: Bench) -> None:
     bench.local.move(job_id, sv.now())
     time.sleep(0.3)
     assert bench.job(job_id).state == "PENDING", "held, although its time has come"
-    bench.local.free([job_id], "own")
+    bench.local.unhold([job_id], "own")
     assert bench.until(job_id, "COMPLETED").comment == "own"
 
 

@@ -164,7 +164,7 @@ def test_a_changed_comment_stays_until_it_is_changed_back(server: Server) -> Non
     server.batch().hold(["712", "713"], "paused")
     assert server.job("712").comment == "paused"
     assert server.calls() == ["qalter -h u 712.pbshost 713.pbshost"]
-    server.batch().free(["712"], before["712"])
+    server.batch().unhold(["712"], before["712"])
     assert (server.job("712").comment, server.job("713").comment) == (before["712"], "paused")
 
 

@@ -59,9 +59,9 @@ def test_a_release_is_judged_by_the_queue_where_scontrol_says_that_it_failed(
     slurm = Answering(*jobs)
     if fails:
         with pytest.raises(BatchError, match="slurm_suspend error"):
-            slurm.free(ids, "mine")
+            slurm.unhold(ids, "mine")
     else:
-        slurm.free(ids, "mine")
+        slurm.unhold(ids, "mine")
     commented = ["scontrol", "update"] in calls
     assert commented != fails, "the comment is restored once they are released, and not before"
 

@@ -596,7 +596,7 @@ CROWDED = {
 
 @pytest.mark.parametrize(("jobs", "alone"), CROWDED.values(), ids=CROWDED)
 def test_the_chain_alone_uses_a_limit_up_if_the_queue_has(jobs: tuple[Job, ...], alone: bool) -> None:  # noqa: FBT001 - a table's column
-    assert core_chain.crowds(linked(*jobs)) == alone
+    assert core_chain.fills_the_limit(linked(*jobs)) == alone
 
 
 def test_the_marks_are_this_directorys() -> None:

@@ -460,7 +460,7 @@ def test_a_stop_or_rest_counts_until_a_start_of_a_higher_number(
     assert (begins, said in told) == ([] if said else ["13:00"], True), told
     (folder / f"start.{generation}").touch()  # by now it is seen everywhere
     marks = scheduler.marks(Paths(stand.root / "cron"))
-    assert (marks.stopped, bool(marks.rests)) == (said == "stopped", said == "on hold")
+    assert (marks.stopped, bool(marks.holds)) == (said == "stopped", said == "on hold")
 
 
 def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:

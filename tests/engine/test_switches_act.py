@@ -112,8 +112,8 @@ class Fake:
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         self._note("hold", *job_ids, repr(comment))
 
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
-        self._note("free", *job_ids, repr(comment))
+    def unhold(self, job_ids: Sequence[str], comment: str) -> None:
+        self._note("unhold", *job_ids, repr(comment))
 
     def submit(self, job: Submission) -> str:
         assert job.held or job.no_requeue, "a run"
@@ -295,7 +295,7 @@ def test_tasks_with_the_same_comment_are_held_and_freed_in_one_call(root: Path) 
     (root / "pause" / "ft").unlink()
     fake = Fake([replace(each, reason="JobHeldUser", comment=f"{mark} mine") for each in same])
     ticked(root, fake, NOW + 60)
-    assert fake.asked == ["free 8 9 'mine'"]
+    assert fake.asked == ["unhold 8 9 'mine'"]
 
 
 def test_a_switch_set_while_we_submit_keeps_the_job_from_its_release(root: Path) -> None:

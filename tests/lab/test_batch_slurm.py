@@ -117,7 +117,7 @@ def test_a_part_of_an_array_is_held_marked_and_freed(bench: Bench) -> None:
     rest = {"[0-2,6-9]": ("own", False)}
     own_numbers = dict.fromkeys(("3", "4", "5"), ("mark own", True))  # Slurm parts them, and each is a job by now
     assert parts in (rest | own_numbers, rest | {"[3-5]": ("mark own", True)})
-    bench.slurm.free([f"{job_id}_[3-5]"], "own")
+    bench.slurm.unhold([f"{job_id}_[3-5]"], "own")
     assert {(job.comment, job.held) for job in bench.jobs(job_id)} == {("own", False)}
 
 
@@ -127,7 +127,7 @@ def test_an_array_of_which_a_part_has_ended_is_held_freed_and_cancelled_as_a_who
     assert {job.tasks for job in bench.jobs(job_id) if job.live} == {"[3-5,7-9]"}
     bench.slurm.hold([job_id], "mark own")
     assert [(job.comment, job.held) for job in bench.jobs(job_id) if job.live] == [("mark own", True)]
-    bench.slurm.free([job_id], "own")
+    bench.slurm.unhold([job_id], "own")
     assert {(job.comment, job.held) for job in bench.jobs(job_id) if job.live} == {("own", False)}
     bench.slurm.cancel([job_id])
     assert {job.state for job in bench.jobs(job_id)} == {"CANCELLED"}
@@ -244,7 +244,7 @@ def test_jobs_that_are_gone_are_fine_to_change_but_not_to_move(bench: Bench) -> 
         bench.slurm.cancel([gone])
         bench.slurm.cancel([gone], pending_only=True)
         bench.slurm.hold([gone], "c")
-        bench.slurm.free([gone], "c")
+        bench.slurm.unhold([gone], "c")
         bench.slurm.signal([gone], "USR1")
         with pytest.raises(BatchError) as caught:
             bench.slurm.move(gone, FAR)

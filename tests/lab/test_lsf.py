@@ -381,7 +381,7 @@ def test_the_begin_of_a_job_stays_with_it_through_comments_moves_and_pauses(batc
     assert seen() == ("a", "moved", begin, False)
     batch.hold([job_id], "marked")
     assert seen() == ("a", "marked", begin, True)
-    batch.free([job_id], "free")
+    batch.unhold([job_id], "free")
     assert seen() == ("a", "free", begin, False)
     assert batch.describe(job_id)["Comment"] == "free"
 

@@ -185,6 +185,7 @@ class Result(StrEnum):
 FAILURES = frozenset(
     {Result.FAILED, Result.TIMEOUT, Result.OUT_OF_MEMORY, Result.NODE_FAIL, Result.PREEMPTED, Result.REFUSED}
 )
+LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
 
 
 @dataclass(frozen=True, slots=True)
