@@ -10,8 +10,8 @@ foreign() {
   esac
 }
 
-# Two questions: who is in which state, and what these are; and one more where some are held. Where the master is away
-# qstat prints another root, and ends with 0.
+# Two questions: who is in which state, and what these are; and one more where some are held. Where the master gives
+# no answer qstat prints another root, and ends with 0.
 queue() {
   local me listed details held tag value number='' ids='' key='' name submitted begin start comment
   local -A states=() by_user=()
