@@ -222,7 +222,7 @@ def test_sbatch_says_no(stage: Stage) -> None:
     assert stage.waiting() == {}
 
 
-# --- the end of a train --------------------------------------------------------------------------------------------
+# --- the end of a series -------------------------------------------------------------------------------------------
 
 
 def test_its_file_exists_and_what_was_queued_is_cancelled(stage: Stage) -> None:
@@ -294,7 +294,7 @@ def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage) -> None:
     assert stage.batch.jobs["101"].comment.startswith("cronhpc-paused/")
 
 
-# --- what cannot be a train ----------------------------------------------------------------------------------------
+# --- what cannot be a series ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_a_job_of_another_batch_system_than_the_directorys_is_told_so(tmp_path: 
 
 @dataclass
 class Home:
-    """A user's, with one train that is kept in the folder of its own."""
+    """A user's, with one series that is kept in the folder of its own."""
 
     environ: dict[str, str]
     series: series_records.Record

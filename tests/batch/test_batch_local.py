@@ -24,7 +24,7 @@ ENV = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "SLURM_JOB_ID": "old", "KEEP": "
 
 
 class Bench:
-    """A local backend, scripts for it, and patience."""
+    """A local backend, scripts for it, and a way to wait."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

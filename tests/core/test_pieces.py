@@ -76,7 +76,7 @@ FAST, SLOW, GOOD = (Result.FAILED, 5), (Result.FAILED, 500), (Result.OK, 5)
         ),
     ],
 )
-def test_a_piece_ends_the_train(rules: dict[str, Any], facts: dict[str, Any], why: str) -> None:
+def test_a_piece_ends_the_series(rules: dict[str, Any], facts: dict[str, Any], why: str) -> None:
     asked = Rules(**{"every": 3600, **rules})
     assert ended(asked, **{"until_exists": False, "now": at("14:00"), "ran": (), **facts}) == why
 

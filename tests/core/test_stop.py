@@ -453,7 +453,7 @@ TRAIN = Series(entry("tr", schedule=""))
 
 
 def test_a_trains_name_reaches_the_piece_that_a_person_started() -> None:
-    """It has no mark of ours, and the train may have a name of its own."""
+    """It has no mark of ours, and the series may have a name of its own."""
     series = replace(TRAIN, newest="8", entry=replace(TRAIN.entry, job_name="sbatch-name"))
     first, other = job(8, name="sbatch-name"), job(9, name="sbatch-name")
     assert seen(on("tr", jobs=(first, other), series=(series,))) == ["tr: end 8"]
@@ -754,7 +754,7 @@ UNHEARD: dict[str, tuple[World, list[str]]] = {
         on("4711_3", jobs=()),
         [f"kill/4711_3: W504 no job 4711_3 is in the queue. {SOON} unkill 4711_3"],
     ),
-    "what has the name: ALL, an entry, its job name, a train, a configured switch, a job, its id": (
+    "what has the name: ALL, an entry, its job name, a series, a configured switch, a job, its id": (
         on(
             *("ALL", "e", "train", "tr", "training17", "ft", "8"),
             jobs=(FOREIGN,),

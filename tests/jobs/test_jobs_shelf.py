@@ -116,8 +116,8 @@ def test_on_a_full_disk_the_alert_is_still_said(
     assert "cannot be written" in said.err
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"told": {}'], ids=["empty", "torn", "a list", "cut off"])
-def test_a_torn_memory_is_forgotten(settings: Settings, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"told": {}'], ids=["empty", "a brace", "a list", "cut off"])
+def test_a_corrupt_memory_is_forgotten(settings: Settings, content: str) -> None:
     path = settings.state("json")
     path.parent.mkdir(parents=True)
     path.write_text(content, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Jobs that keep themselves going, on a real Slurm: one train, whatever happens to its pieces."""
+"""Jobs that keep themselves going, on a real Slurm: one series, whatever happens to its pieces."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_status_lists_a_train_beside_the_entries(request: pytest.FixtureRequest)
     assert series["series"]["when"] == "every 1h"
 
 
-# --- a train whose pieces die --------------------------------------------------------------------------------------
+# --- a series whose pieces die --------------------------------------------------------------------------------------
 
 
 @simulation(40)
@@ -161,7 +161,7 @@ class Series:
 
 
 @pytest.fixture
-def new_train(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Callable[[str], Series]:
+def new_series(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Callable[[str], Series]:
     """A train with nothing in its script yet."""
 
     def make(name: str) -> Series:
@@ -172,8 +172,8 @@ def new_train(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Callable[[str]
     return make
 
 
-def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_train: Callable[[str], Series]) -> None:
-    mine = new_train("edited")
+def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_series: Callable[[str], Series]) -> None:
+    mine = new_series("edited")
     mine.write("--after", "echo old >>said", "while [ ! -e go ]; do sleep 0.2; done")
     first = lab.submit(str(mine.script))
     lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
@@ -185,9 +185,9 @@ def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_tr
 
 
 def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
-    lab: Lab, new_train: Callable[[str], Series]
+    lab: Lab, new_series: Callable[[str], Series]
 ) -> None:
-    mine = new_train("crashing")
+    mine = new_series("crashing")
     mine.write("--after", "exit 1")
     lab.submit(str(mine.script))
     lab.wait_for(lambda: "nothing is queued" in mine.log)
@@ -197,8 +197,8 @@ def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
     assert "It has stopped: the last 3 pieces failed within 2m each." in mine.status()
 
 
-def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[str], Series]) -> None:
-    mine = new_train("twice")
+def test_started_twice_at_once_it_is_one_series(lab: Lab, new_series: Callable[[str], Series]) -> None:
+    mine = new_series("twice")
     mine.write("--every 1h")
     starts = [lab.popen(["sbatch", "-w", node, str(mine.script)]) for node in ("cpu1", "cpu2")]
     for each in starts:
@@ -214,8 +214,8 @@ def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[st
     lab.run(["scancel", *mine.jobs()])
 
 
-def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[str], Series]) -> None:
-    mine = new_train("requeued")
+def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_series: Callable[[str], Series]) -> None:
+    mine = new_series("requeued")
     mine.write("--every 1h", "while [ ! -e go ]; do sleep 0.2; done")
     first = lab.submit("--requeue", str(mine.script))
     lab.wait_for(lambda: mine.pieces() == [first] and mine.jobs("PENDING"))
@@ -228,9 +228,9 @@ def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[st
     lab.run(["scancel", *mine.jobs()])
 
 
-def test_a_held_twin_does_not_stall_it(lab: Lab, new_train: Callable[[str], Series]) -> None:
+def test_a_held_twin_does_not_stall_it(lab: Lab, new_series: Callable[[str], Series]) -> None:
     """Two recipes that count jobs by their name stop for ever where a held job has that name."""
-    mine = new_train("twin")
+    mine = new_series("twin")
     held = lab.submit("--hold", "--job-name=twin", "-o", "/dev/null", "--wrap", "true")
     mine.write("--after --max-runs 3")
     lab.submit(str(mine.script))
@@ -240,8 +240,8 @@ def test_a_held_twin_does_not_stall_it(lab: Lab, new_train: Callable[[str], Seri
     lab.run(["scancel", held])
 
 
-def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Series]) -> None:
-    mine = new_train("killed")
+def test_a_kill_switch_ends_it(lab: Lab, new_series: Callable[[str], Series]) -> None:
+    mine = new_series("killed")
     mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
     lab.submit(str(mine.script))
     lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
@@ -252,9 +252,9 @@ def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Series]) -> 
     assert f"series killed ends: kill switch killed (by {getpass.getuser()}: loss spikes)" in mine.log
 
 
-def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Callable[[str], Series]) -> None:
+def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_series: Callable[[str], Series]) -> None:
     """As `sbatch --gres=gpu:2 train.slurm`: without GPUs the second piece would crash, or crawl."""
-    mine = new_train("asked")
+    mine = new_series("asked")
     fields = "-e 'TresPerNode=.*' -e 'TimeLimit=[^ ]*' -e 'ExcNodeList=[^ ]*'"
     show = f"scontrol show job $SLURM_JOB_ID | grep -o {fields} >>said"
     mine.write("--after --max-runs 3", show)
@@ -272,9 +272,9 @@ def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Call
 
 
 def test_whoever_cancels_the_piece_that_waits_ends_the_train_after_this_one(
-    lab: Lab, new_train: Callable[[str], Series]
+    lab: Lab, new_series: Callable[[str], Series]
 ) -> None:
-    mine = new_train("stopped")
+    mine = new_series("stopped")
     mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
     lab.submit(str(mine.script))
     lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
@@ -286,9 +286,9 @@ def test_whoever_cancels_the_piece_that_waits_ends_the_train_after_this_one(
 
 
 def test_a_script_that_is_gone_is_named_by_the_piece_that_would_run_it(
-    lab: Lab, new_train: Callable[[str], Series]
+    lab: Lab, new_series: Callable[[str], Series]
 ) -> None:
-    mine = new_train("gone")
+    mine = new_series("gone")
     mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
     lab.submit(str(mine.script))
     lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
@@ -299,7 +299,7 @@ def test_a_script_that_is_gone_is_named_by_the_piece_that_would_run_it(
     assert "No such file" not in mine.log
 
 
-def test_a_controller_that_hangs_for_a_moment_ends_no_train(
+def test_a_controller_that_hangs_for_a_moment_ends_no_series(
     make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
 ) -> None:
     lab, place = make_lab(), cluster_user_dir()
@@ -365,7 +365,7 @@ sys.exit(main(sys.argv[1:]))
 
 @dataclass
 class Piece(Cron):
-    """The first piece of a train, a job that only sleeps: its `again` is called from here, under strace."""
+    """The first piece of a series, a job that only sleeps: its `again` is called from here, under strace."""
 
     job: str = ""
     name: str = ""

@@ -354,7 +354,7 @@ def test_a_script_that_holds_itself_is_left_held_until_its_owner_releases_it(clu
     assert judge(cron, cluster.squeue(), Expected({"a": 1})) == []
 
 
-def torn(path: Path) -> None:
+def cut_off(path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
 
@@ -362,7 +362,7 @@ def torn(path: Path) -> None:
 SPOILS: dict[str, Callable[[Path], object]] = {
     "lost": Path.unlink,
     "emptied": lambda path: path.write_bytes(b""),
-    "torn": torn,
+    "cut off": cut_off,
 }
 
 

@@ -324,7 +324,7 @@ def test_without_accounting_the_report_says_so_and_gpu_use_asks_the_controller(s
     assert "2 GPUs for 0h00m0" in shelf.lab.run(["bash", EXAMPLES / "gpu-use.sh", job]).stdout
 
 
-# --- trains --------------------------------------------------------------------------------------------------------
+# --- series --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -268,7 +268,7 @@ def test_what_a_hold_costs_is_what_is_said(make_lab: MakeLab, cluster_user_dir: 
     lab.run(["scancel", *filler, waits])
 
 
-# --- trains --------------------------------------------------------------------------------------------------------
+# --- series --------------------------------------------------------------------------------------------------------
 
 PIECE = """
 export PYTHONPATH={libraries}
@@ -278,7 +278,7 @@ while :; do sleep 0.2; done
 """
 
 
-def test_a_job_id_ends_just_this_piece_and_a_name_the_train(team: Team) -> None:
+def test_a_job_id_ends_just_this_piece_and_a_name_the_series(team: Team) -> None:
     from tests.lab.helpers_team import LIBRARIES, PYTHON
 
     text = PIECE.replace("{libraries}", LIBRARIES).replace("{python}", PYTHON).replace("{root}", str(team.root))

@@ -1,4 +1,4 @@
-"""What bob tries by links, swaps and races: in log/, scheduler/, a page's folder, trains, tables, his own folders."""
+"""What bob tries by links, swaps and races: in log/, scheduler/, a page's folder, series, tables, his own folders."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_a_folder_that_he_prepared_is_not_taken_through_links(world: World) -> N
     assert "exit 2" in world.cronhpc("tick", where=world.top / "team" / "new")
 
 
-# --- trains
+# --- series
 
 
 AGAIN = """#!/bin/bash

@@ -905,7 +905,7 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
     assert not log.exists()
 
 
-def test_a_torn_state_is_as_none(cron: Path) -> None:
+def test_a_corrupt_state_is_as_none(cron: Path) -> None:
     put(cron / "state/logs.json", '{"version": 1, "at"')
     assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
 

@@ -1,4 +1,4 @@
-"""History on disk: appended by several machines, read newest first, torn lines passed over."""
+"""History on disk: appended by several machines, read newest first, lines that were cut off passed over."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_rows_without_a_key_are_all_kept(tmp_path: Path) -> None:
     assert list(history.rows(tmp_path)) == [said, said]
 
 
-@pytest.mark.parametrize("torn", ["", '{"what": "ru', "[1]", "\x00\x00", '{"a": 1}x'])
-def test_a_torn_line_harms_only_itself(tmp_path: Path, torn: str) -> None:
+@pytest.mark.parametrize("cut_off", ["", '{"what": "ru', "[1]", "\x00\x00", '{"a": 1}x'])
+def test_a_line_that_was_cut_off_harms_only_itself(tmp_path: Path, cut_off: str) -> None:
     history.append(tmp_path, [row("e", NOVEMBER)], host="a", now=NOVEMBER)
     path = next(tmp_path.iterdir())
-    path.write_text(path.read_text() + torn)
+    path.write_text(path.read_text() + cut_off)
     history.append(tmp_path, [row("e", NOVEMBER + 1)], host="a", now=NOVEMBER + 1)
     assert ats(tmp_path) == [NOVEMBER + 1, NOVEMBER]
 

@@ -133,7 +133,7 @@ def test_where_the_disk_refuses_one_a_tick_goes_on_without(tmp_path: Path, monke
         assert beside is None
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"host": 1}', "[]"], ids=["empty", "torn", "of another form", "a list"])
+@pytest.mark.parametrize("text", ["", "{", '{"host": 1}', "[]"], ids=["empty", "cut off", "of another form", "a list"])
 def test_a_lease_that_cannot_be_read_stops_nobody_for_ever(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lease"
     path.write_text(text, encoding="utf-8")

@@ -945,7 +945,7 @@ def explained(world: World, name: str) -> str:
     return explain.render(one, known, explain.schedule_of(one), style())
 
 
-def test_while_the_next_link_waits_for_nodes_it_is_said_that_runs_wait_and_not_what_mends_it() -> None:
+def test_while_the_next_link_waits_for_nodes_it_is_said_that_runs_wait_and_not_what_fixes_it() -> None:
     world = replace(QUIET, queue=Queue((replace(LINK, start=None, reason=DRAINED), SPARE)))
     assert "The scheduler is late, so what is due waits.\n" in explained(world, "hub-sync")
 
@@ -1135,8 +1135,8 @@ PIECE = Key("train17", at("14:00"))
 GOING = replace(TRAIN, newest="4800", at=at("13:00"), entry=replace(TRAIN.entry, arguments=("/w/t.slurm", "--lr", "1")))
 
 
-def of_train(series: Series, *jobs: Job, claim: str = "", last: dict[str, object] | None = None) -> World:
-    """A world of one train; `claim`: the job of its next piece."""
+def of_series(series: Series, *jobs: Job, claim: str = "", last: dict[str, object] | None = None) -> World:
+    """A world of one series; `claim`: the job of its next piece."""
     claims = (Claim(PIECE, ClaimState.RELEASED, "train17", claim),) if claim else ()
     states = {"train17": EntryState(last={"result": "ok", "job": "4801", "slot": at("13:30"), **last})} if last else {}
     return replace(QUIET, entries=(), series=(series,), states=states, claims=claims, queue=Queue((LINK, SPARE, *jobs)))
@@ -1145,14 +1145,14 @@ def of_train(series: Series, *jobs: Job, claim: str = "", last: dict[str, object
 def test_the_piece_that_a_person_started_is_seen_running() -> None:
     """No claim tells of it."""
     first, second = Job("4800", "RUNNING", "train17", start=at("13:00")), Job("4801", "PENDING", "train17")
-    world = of_train(GOING, first, second, claim="4801")
+    world = of_series(GOING, first, second, claim="4801")
     assert [run.job for run in facts_of(world).entries[0].runs] == ["4800", "4801"]
     assert "Job 4800 (asked for by hand) is running since 13:00" in explained(world, "train17")
 
 
 def test_a_train_without_a_next_piece_has_ended_and_what_starts_it_again_is_said() -> None:
     """Its next piece was cancelled, its script was away, or cronhpc was broken: nobody else would tell."""
-    world = of_train(GOING, last={})
+    world = of_series(GOING, last={})
     assert "train17  ended" in screen(world)
     assert "train17  has ended: no piece of it is in the queue  sbatch /w/t.slurm …" in screen(world)
     assert "No piece of it is in the queue. Start it again: sbatch /w/t.slurm …" in explained(world, "train17")
@@ -1168,7 +1168,7 @@ def test_a_train_without_a_next_piece_has_ended_and_what_starts_it_again_is_said
     ],
 )
 def test_an_end_that_nobody_asked_for_needs_attention(no_next: str, result: str, row: str) -> None:
-    facts = facts_of(of_train(replace(GOING, no_next=no_next, crashed="failed" in no_next), last={"result": result}))
+    facts = facts_of(of_series(replace(GOING, no_next=no_next, crashed="failed" in no_next), last={"result": result}))
     assert [each.what for each in facts.attention] == ([row] if row else [])
 
 
@@ -1176,27 +1176,27 @@ def test_a_series_that_could_queue_no_next_piece_is_told_while_its_last_one_runs
     lost = replace(GOING, trouble="/w/cron/state/trains/t.json: Input/output error.")
     row = "train17  queues no next piece: /w/cron/state/trains/t.json: Input/output error  sbatch /w/t.slurm …"
     running, pending = Job("4800", "RUNNING", "train17", start=at("13:00")), Job("4801", "PENDING", "train17")
-    assert row in screen(of_train(lost, running))
+    assert row in screen(of_series(lost, running))
     assert "queues no next piece" not in screen(
-        of_train(lost, running, pending, claim="4801")
+        of_series(lost, running, pending, claim="4801")
     )  # another try came through
-    assert "train17  has ended: /w/cron/state/trains/t.json: Input/output error" in screen(of_train(lost, last={}))
+    assert "train17  has ended: /w/cron/state/trains/t.json: Input/output error" in screen(of_series(lost, last={}))
 
 
 def test_the_last_piece_of_a_train_that_still_runs() -> None:
-    world = of_train(replace(GOING, no_next="last piece: run 3 of --max-runs 3"), Job("4800", "RUNNING", "train17"))
+    world = of_series(replace(GOING, no_next="last piece: run 3 of --max-runs 3"), Job("4800", "RUNNING", "train17"))
     assert "train17  last piece" in screen(world)
     assert "This is the last piece: run 3 of --max-runs 3." in explained(world, "train17")
 
 
 def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
-    assert facts_of(of_train(replace(GOING, at=NOW - 8 * 86400))).entries == ()
+    assert facts_of(of_series(replace(GOING, at=NOW - 8 * 86400))).entries == ()
 
 
 def test_trains_need_no_scheduler() -> None:
     piece = Job("4800", "RUNNING", "train17")
     world = replace(
-        of_train(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), kept=SchedulerState()
+        of_series(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), kept=SchedulerState()
     )
     facts = status.facts(world, plan(world), {}, replace(ABOUT, series_only=True))
     assert not facts.needs_attention

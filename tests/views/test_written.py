@@ -157,7 +157,7 @@ def test_what_is_no_file_of_ours_is_not_read(tmp_path: Path, make: Callable[[Pat
     assert raised.value.errno == number
 
 
-def test_a_million_brackets_are_a_torn_file(tmp_path: Path) -> None:
+def test_a_million_brackets_are_a_corrupt_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("[" * 1_000_000)
     assert read_json(tmp_path / "x", 1) is None
 
