@@ -201,8 +201,12 @@ def kill_group(group: int, number: int) -> bool:
     return True
 
 
+_started: list[subprocess.Popen[bytes]] = []
+
+
 def start(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
-    """Start a program that outlives us: own session, no terminal, no pipes. Its process id. Raises Missing."""
+    """Start a program that may outlive us: own session, no terminal, no pipes. Its process id. Raises Missing."""
+    _started[:] = [child for child in _started if child.poll() is None]
     try:
         child = subprocess.Popen(
             list(argv),
@@ -215,8 +219,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
         )
     except OSError as error:
         raise Missing(f"{argv[0]}: cannot be started: {error.strerror}") from None
-    # Nobody waits for it here: that is init's, once we have ended.
-    child.returncode = 0
+    _started.append(child)  # init waits for it once we have ended; until then we do: a daemon starts thousands
     return child.pid
 
 

@@ -155,6 +155,15 @@ def test_a_started_program_outlives_its_caller_in_a_session_of_its_own(tmp_path:
         os.waitpid(pid, 0)
 
 
+@pytest.mark.processes
+def test_started_programs_that_have_ended_do_not_pile_up_under_their_caller() -> None:
+    ended = process.start(["/bin/true"], env=ENV)
+    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
+    started = process.start(["/bin/true"], env=ENV)
+    assert not Path(f"/proc/{ended}").exists()
+    os.waitpid(started, 0)
+
+
 def test_many_tasks_keep_their_order_and_their_errors() -> None:
     def task(number: int) -> int:
         if number == 3:
