@@ -424,7 +424,8 @@ def _page(args: argparse.Namespace, console: Console) -> int:
     settings = settings_or_default(paths)
     path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     style, to = console.style(settings.timezone), None if args.out == "-" else path.absolute()
-    html = write.drawn(paths, facts(console), style, to=to, refresh=settings.page_refresh)
+    kept, refresh = bool(settings.page), settings.page_refresh
+    html = write.drawn(paths, facts(console), style, to=to, kept=kept, refresh=refresh)
     if to is None:
         console.out.write(html)
         return FINE

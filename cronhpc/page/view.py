@@ -35,11 +35,13 @@ def render(
     style: Style,
     *,
     beside_logs: bool = False,
+    kept: bool = True,
     refresh: int = 0,
 ) -> str:
     """The page. `known`: `status.facts`; `slots`: by entry those of the next 24 hours; `tails`: by path of a log.
 
-    `beside_logs`: it will lie in the cron directory, so that links lead to log/; `refresh`: seconds, 0 for never.
+    `beside_logs`: it will lie in the cron directory, so that links lead to log/; `refresh`: seconds, 0 for never;
+    `kept`: each tick writes it anew.
     """
     from base64 import b64encode
     from hashlib import sha256
@@ -48,6 +50,8 @@ def render(
 
     template, css = _template()
     context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style), "refresh": refresh}
+    if not kept:
+        context["silent_from"] = ""  # the age of what somebody wrote by hand tells nothing
     context["often"] = f"every {times.took(refresh)}"
     for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
         run["href"] = _href(run["log"]) if beside_logs else ""

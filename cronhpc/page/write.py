@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 _EVERY = 60  # seconds: a daemon ticks at every event, and a page takes a second to draw
 
 
-def drawn(paths: Paths, known: Status, style: Style, *, to: Path | None = None, refresh: int = 0) -> str:
+def drawn(paths: Paths, known: Status, style: Style, *, to: Path | None = None, kept: bool, refresh: int) -> str:
     """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError.
 
-    `to`: where it will lie (links to logs lead there from the cron directory only); `refresh`: seconds, 0 for never.
+    `to`: where it will lie (links to logs lead there from the cron directory only); `kept`, `refresh`: `render`'s.
     """
     from cronhpc.page import view
     from cronhpc.store import history
@@ -44,7 +44,8 @@ def drawn(paths: Paths, known: Status, style: Style, *, to: Path | None = None, 
     logs = {str(row.get("log") or "") for row in view.failures(pasts)} - {""}
     read = {log: view.tail(text) for log in logs if (text := tail_of(paths.root, log))}
     beside_logs = to is not None and to.parent == paths.root
-    return view.render(known, pasts, _slots(known, style.now), read, style, beside_logs=beside_logs, refresh=refresh)
+    slots = _slots(known, style.now)
+    return view.render(known, pasts, slots, read, style, beside_logs=beside_logs, kept=kept, refresh=refresh)
 
 
 def _slots(known: Status, now: int) -> dict[str, Sequence[int]]:
@@ -90,7 +91,7 @@ def write_when_due(site: Site, now: int) -> tuple[Problem, ...]:
         if known is not None:
             style, refresh = Style(now, zone_of(site.timezone)), site.settings.page_refresh
             with suppress(MisfitError):
-                write(path, drawn(site.paths, of_json(known), style, to=path, refresh=refresh))
+                write(path, drawn(site.paths, of_json(known), style, to=path, kept=True, refresh=refresh))
     except (OSError, StateError) as error:
         return (Problem("W370", f"the page was not written: {error}", "Fix `page:` in cronhpc.yaml.", "", 0, "page"),)
     except ImportError as error:

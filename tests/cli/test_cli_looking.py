@@ -100,6 +100,14 @@ def test_how_often_a_browser_loads_it_anew_is_a_setting(shell: Shell, setting: s
         assert ('http-equiv="refresh"' in html) == bool(seconds)
 
 
+@pytest.mark.parametrize("setting", ["", "page: page.html"])
+def test_only_a_page_that_ticks_write_says_that_its_age_is_the_schedulers_silence(shell: Shell, setting: str) -> None:
+    settings(shell, setting)
+    shell("start")
+    shell("tick")
+    assert ("the scheduler is silent" in shell("page", "--out", "-").out) == bool(setting)
+
+
 @pytest.mark.parametrize("planted", ["a link", "a linked folder", "a hard link", "a pipe"])
 def test_a_link_planted_in_place_of_a_log_shows_nothing(shell: Shell, planted: str) -> None:
     """Whoever may write to a log folder would else put any file of the owner's on the page."""
