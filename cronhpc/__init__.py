@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False  # typing's own costs as much as all else here
 if TYPE_CHECKING:
     from cronhpc.inside.kill_switch import KillSwitch
 
+# deploy/install moves a link: what a daemon or guard imports late must be of the version that it runs
+__path__ = [os.path.realpath(each) for each in __path__]
 __version__ = "0.1.0"
 __all__ = ["KillSwitch", "__version__"]
 

@@ -29,6 +29,7 @@ NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in 
 
 def entry_point() -> None:
     """The console script."""
+    sys.path[:] = [os.path.realpath(each) for each in sys.path]  # as cronhpc.__path__
     gc.set_threshold(200_000)  # a command makes much, and drops little of it before it ends
     _open_streams()
     _libraries_back()

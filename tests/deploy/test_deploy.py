@@ -380,6 +380,22 @@ def test_install_again_upgrades_keeps_the_version_before_and_no_more(installed: 
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("late", ["cronhpc.core.alerts", "cronhpc.cli.see", "third_party"])
+def test_what_runs_while_the_link_is_moved_to_another_version_imports_of_its_own(tmp_path: Path, late: str) -> None:
+    """A daemon or a guard of many hours: what it needs for its first alert, say, comes of the version that it is of."""
+    shutil.copytree(TOP / "cronhpc", tmp_path / "one" / "cronhpc", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "one" / "third_party.py").touch()
+    (tmp_path / "two").mkdir()
+    (tmp_path / "venv").symlink_to("one")
+    upgrade = f"os.unlink('{tmp_path}/venv'); os.symlink('two', '{tmp_path}/venv')"
+    main = f"def main(): {upgrade}; importlib.import_module('{late}'); return 7"
+    code = f"import importlib, os, sys; import cronhpc.cli\n{main}\ncronhpc.cli.main = main; cronhpc.cli.entry_point()"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "venv"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+@pytest.mark.processes
 def test_an_upgrade_that_fails_changes_nothing(installed: Installed) -> None:
     installed()
     before = installed.versions(), (installed.share / "venv").readlink()
