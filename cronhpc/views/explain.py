@@ -133,8 +133,10 @@ def _held_back_by(entry: EntryStatus, known: Status, style: Style) -> Iterator[s
     chain = known.chain
     if chain.state != State.FINE and (chain.fix or chain.state in LIMPS) and not entry.series:
         spare = " for its spare" if chain.state == State.LATE and not chain.next else ""
-        what = f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
-        yield joined(" Fix it: ", filter(None, (f"The scheduler is {chain.state}, so {what}.", chain.fix)))
+        how, what = chain.state, f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
+        if how == State.OTHERWISE:
+            how, what = State.NOT_STARTED, "what is due waits for a tick by other means"
+        yield joined(" Fix it: ", filter(None, (f"The scheduler is {how}, so {what}.", chain.fix)))
 
 
 def _could_not(row: Trouble, style: Style) -> str:

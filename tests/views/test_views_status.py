@@ -1020,6 +1020,11 @@ SENTENCES = {
         "backup",
         "The scheduler is broken, so nothing starts by itself. Fix it: cronhpc start",
     ),
+    "a tick came otherwise": (
+        replace(NOT_STARTED, kept=SchedulerState(last_tick=NOW - 60)),
+        "backup",
+        "The scheduler is not started, so what is due waits for a tick by other means. Fix it: cronhpc start",
+    ),
     "only the spare waits": (
         replace(QUIET, queue=Queue((SPARE,))),
         "backup",
