@@ -38,7 +38,7 @@ from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from cronhpc.core.model import Decision, Entry, World
 
@@ -56,7 +56,8 @@ def plan(world: World) -> Plan:
     if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
         world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
     turns: list[list[Decision]] = []
-    for each in attempts.decide(world):
+    ahead, tried = _apart(world, attempts.decide(world))
+    for each in tried:
         if isinstance(each, Submit):
             turns.append([each])
         else:
@@ -68,13 +69,10 @@ def plan(world: World) -> Plan:
     seen = slots.Seen.of(world, withdrawn)
     # What this very tick cancels or knows to have ended is in no other run's way.
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
-    ahead: list[Submit] = []
     of_others: list[Decision] = []
     for entry in world.entries:
-        rows = [*_entry(world, entry, seen, lives)]
-        if world.chain.by_login:
-            ahead += [each for each in rows if isinstance(each, Submit) and each.reason is Reason.AHEAD]
-            rows = [each for each in rows if not (isinstance(each, Submit) and each.reason is Reason.AHEAD)]
+        to_begin, rows = _apart(world, _entry(world, entry, seen, lives))
+        ahead += to_begin
         if any(isinstance(each, Submit) for each in rows):
             turns.append(rows)
         else:
@@ -88,6 +86,18 @@ def plan(world: World) -> Plan:
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
     decided.extend(chain.decide(world, at))
     return Plan(tuple(decided), wake, seen.computed)
+
+
+def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[Decision]]:
+    """What is to begin at its time, also where it was tried before, if only a login node submits; and the rest."""
+    ahead: list[Submit] = []
+    rest: list[Decision] = []
+    for each in rows:
+        if world.chain.by_login and isinstance(each, Submit) and each.begin is not None:
+            ahead.append(each)
+        else:
+            rest.append(each)
+    return ahead, rest
 
 
 def _by_hand(world: World, entry: Entry) -> Iterator[Decision]:

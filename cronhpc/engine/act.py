@@ -123,26 +123,31 @@ class Actor(Progress):
         """The jobs go first, all at once, and then the claims: a slot that nobody has claimed may be submitted again.
 
         So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled. Its
-        answer may be a minute old, and this tick may die: that it was us is noted before.
+        answer may be a minute old, and this tick may die: that it was us is noted before. Where a slot is still to be
+        opened, no later one of its entry is claimed: behind that it would count as dealt with.
         """
         going = {row.key: row.job_id for row in rows if row.job_id and not row.gone}
-        live, failed = set[str](), self.unreachable
+        live: dict[str, Job] = {}
+        failed = self.unreachable
         try:
             if going and not failed:
                 with suppress(OSError):  # on a full disk, too, what is stopped goes
                     self.claims.take_back(going, self.clock)
                 self.site.batch.cancel(list(going.values()), pending_only=True)
-                live = {job.id for job in self.site.batch.queue().jobs if job.live}
+                live = {job.id: job for job in self.site.batch.queue().jobs if job.live}
         except BatchError as error:
             self.failed(error)
             failed = error.text
+        closed = self.submitter.closed
         for row in rows:
             if failed and not row.gone:
                 self.note(row, Done.PASSING, failed)
+                closed.add(row.key.entry)
             elif row.key.slot <= self.clock and not row.gone:
                 self.note(row, Done.REFUSED, "its slot has come")
             elif row.job_id in live:
                 self.note(row, Done.REFUSED, f"job {row.job_id} is there still")
+                closed |= {row.key.entry} if live[row.job_id].state == "PENDING" else set()
             elif (self.claims.job_id(row.key) or "") != row.job_id:
                 self.note(row, Done.REFUSED, "another tick has gone on with it")
             else:
@@ -150,6 +155,7 @@ class Actor(Progress):
                     self.claims.open_again(row.key, row.job_id)
                 except OSError as error:
                     self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+                    closed.add(row.key.entry)
                 else:
                     self.note(row, Done.OK)
 

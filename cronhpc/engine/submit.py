@@ -147,20 +147,25 @@ class Submitter:
         self.site, self.world, self.claims, self.note = progress.site, progress.world, progress.claims, progress.note
         self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
+        self.closed: set[str] = set()  # entry ids of which a slot is still to be opened again: no later one is claimed
+        self.unused: set[Key] = set()  # claims that no job came of, for slots to come
         self.drops_begin = self.world.chain.drops_begin
 
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
         prepared = []
         for row in rows:
-            if obstacle := self._obstacle(row):
+            if row.reason is Reason.AHEAD and row.key.entry in self.closed:
+                self.note(row, Done.REFUSED, "a run of it is being taken back: submitted by the tick that sees it gone")
+            elif obstacle := self._obstacle(row):
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
         states = self.world.states if self.world.kept.at_limit else {}
         waiting = {name for name, state in states.items() if state.blocked_since}
         held: list[Held] = []
-        for blocked, some in groupby(self._claimed(prepared), key=lambda row: row.entry.name in waiting):
+        claimed = self._claimed(prepared)
+        for blocked, some in groupby(claimed, key=lambda row: row.entry.name in waiting):
             alike = list(some)
             at_once = 1 if blocked else self.site.settings.parallel  # else chance decided who is taken under a limit
             for row, answer in zip(alike, side_by_side(self._submit_held, alike, at_once), strict=True):
@@ -169,6 +174,7 @@ class Submitter:
                     self._finish_replaced(row)
                 else:
                     self._note_error(row, answer)
+        self._give_back(claimed)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
@@ -309,11 +315,18 @@ class Submitter:
                 return False
         return False
 
-    def _give_back(self, row: Submit) -> None:
-        """No job came of it, and its slot is to come: the claim is not to stand in the way of an edit until then."""
-        if row.reason is Reason.AHEAD:
-            with suppress(OSError):
-                self.claims.give_up(row.key)
+    def _give_back(self, claimed: Sequence[Submit]) -> None:
+        """No job came of some, and their slots are to come: they are not to stand in the way of an edit until then.
+
+        The last goes first, and none before one that stays: behind that its slot would count as dealt with.
+        """
+        stays: set[str] = set()
+        for key in sorted((row.key for row in claimed), key=lambda key: key.slot, reverse=True):
+            if key not in self.unused:
+                stays.add(key.entry)
+            elif key.entry not in stays:
+                with suppress(OSError):
+                    self.claims.give_up(key)
 
     # --- phase two: held submission, the id on disk
 
@@ -393,12 +406,12 @@ class Submitter:
                 self.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
                 return
             if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be fixed
-                self._give_back(row)
+                self.unused.add(row.key)
             else:
                 self._finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=error.text))
             self.note(row, Done.FAILED, error.text)
         elif isinstance(error, AsBefore):
-            self._give_back(row)
+            self.unused.add(row.key)
             self.note(row, Done.REFUSED, error.text)
         elif isinstance(error, Twin):
             self._cancel_held(error.text)
@@ -406,12 +419,12 @@ class Submitter:
                 row, Done.REFUSED, f"another tick submitted it as well; job {error.text} is cancelled, still held"
             )
         elif isinstance(error, AtSubmitLimit):
-            self._give_back(row)
+            self.unused |= {row.key} if row.reason is Reason.AHEAD else set()
             why = f"{error.text} (no more tries in this tick)"
             self.note(row, Done.PASSING, why, obstacle=Obstacle.SUBMIT_LIMIT, cause=error.cause)
         else:
-            if isinstance(error, NotTried):
-                self._give_back(row)
+            if isinstance(error, NotTried) and row.reason is Reason.AHEAD:
+                self.unused.add(row.key)
             self.note(row, Done.PASSING, error.text, cause=error.cause)
 
     def _finish_replaced(self, row: Submit) -> None:

@@ -14,7 +14,6 @@ from cronhpc.core.model import (
     Job,
     LeaveChain,
     MoveLink,
-    Reason,
     Result,
     Submit,
     SubmitLink,
@@ -81,7 +80,7 @@ def _ended_link(job_id: str, end: JobEnd) -> EndedLink:
 def _runs_ahead(world: World, plan: Plan, outcomes: Iterable[Outcome], last: int) -> int:
     """For so many seconds from the `last` tick on every run is queued: to the first that is not, at most."""
     queued = {id(outcome.decision) for outcome in outcomes if outcome.done is Done.OK}
-    ahead = [d for d in plan.decisions if isinstance(d, Submit) and d.reason is Reason.AHEAD and id(d) not in queued]
+    ahead = [d for d in plan.decisions if isinstance(d, Submit) and d.begin is not None and id(d) not in queued]
     return min([world.settings.ahead, *(max(0, each.key.slot - last) for each in ahead)])
 
 

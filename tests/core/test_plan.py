@@ -326,6 +326,21 @@ def test_where_only_a_login_node_submits_all_slots_of_the_next_day_go_ahead_the_
     assert planned(fewer) == [ahead[0], "wait 28th 00:00 over budget", "wait 28th 06:30 over budget"]
 
 
+def test_on_a_login_node_what_was_tried_before_its_time_goes_by_its_time_as_well() -> None:
+    due, near, far = entry("a", "0 * * * *", catch_up="all"), entry("b", "30 * * * *"), entry("c", "45 * * * *")
+    left = tuple(claim("c", clock, ClaimState.CLAIMED) for clock in ("08:45", "09:45", "10:45"))
+    used = {"a": state("07:00"), "b": state("07:30"), "c": state("07:45")}
+    settings = {"budget_tick": 4, "ahead": 3600}
+    by_login = chain(via="login", link_name="")
+    w = world("08:00:04", due, near, far, states=used, claims=left, chain=by_login, settings=settings)
+    assert [row for row in planned(w) if "wait" not in row] == [
+        "submit 08:00",
+        "ahead 08:30 begin 08:30",
+        "again 08:45 begin 08:45",
+        "ahead 09:00 begin 09:00",
+    ]
+
+
 def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> None:
     daily = entry(schedule="0 7 * * *")
     taken = claim("e", "2026-11-28 07:00", ClaimState.RELEASED, "7")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Unreachable
 from cronhpc.core.model import (
     Adopt,
     Cancel,
@@ -35,6 +36,9 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory, save
 from tests.worlds import at, claim, entry, job, key, state, world
+
+if TYPE_CHECKING:
+    from cronhpc.batch.port import Submission
 
 STEPS = (ClaimState.SUBMITTED, ClaimState.RELEASING, ClaimState.RELEASED)
 CLAIMED, SUBMITTED, RELEASING, RELEASED = ClaimState.CLAIMED, *STEPS
@@ -225,6 +229,59 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     assert [(each.decision, each.done) for each in outcomes] == [(ends[0], Done.PASSING), (ends[1], Done.OK)]
     assert "Is a directory" in outcomes[0].detail
     assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K)]
+
+
+def ahead(*clocks: str) -> tuple[Submit, ...]:
+    e = entry("e", "*/30 * * * *", output=False, error=False)
+    return tuple(Submit(e, key("e", clock), Reason.AHEAD, begin=at(clock)) for clock in clocks)
+
+
+def test_while_a_slot_is_still_to_be_opened_no_later_one_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue's answer was a minute old. Behind a later claim the slot would have counted as dealt with."""
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    on_disk(claims, LATER, RELEASED, "7")
+    batch = Batch((job(7, "PENDING"),), None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    before = claim("e", "14:30", RELEASED, "7")
+    plan = Plan((Withdraw(LATER, "e", "7", "edited"), *ahead("14:30", "15:00")), at("15:00"))
+    actor = Actor(site, world("14:05", claims=(before,)))
+    monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
+    assert [each.done for each in actor.carry_out(plan)] == [Done.REFUSED] * 3
+    assert [each.key for each in claims.read(())] == [LATER]
+
+
+class Full(Batch):
+    """It takes the submission for 15:00 alone: the one before has met the limit, and is told of it after that."""
+
+    def __init__(self) -> None:
+        super().__init__((), None)
+        self.taken = Event()
+
+    def submit(self, job: Submission) -> str:
+        if job.begin == at("15:00"):
+            self.taken.set()
+            return "8"
+        self.taken.wait(10)
+        raise AtSubmitLimit("full")
+
+
+def test_at_a_limit_claims_go_from_the_last_on_to_one_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever a tick dies, no slot is left open behind which a later one is claimed: it would be lost."""
+    gone: list[Key] = []
+    monkeypatch.setattr(Claims, "give_up", lambda _, of: gone.append(of))
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    settings = Settings(parallel=2)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=settings)
+    submitter = Actor(site, world("14:05")).submitter
+    monkeypatch.setattr(submitter, "_release_held", lambda _: None)
+    submitter.submit(ahead("14:30", "15:00", "15:30", "16:00"))
+    assert gone == [key("e", "16:00"), key("e", "15:30")]
 
 
 # --- claimed, and too late --------------------------------------------------------------------------------------------

@@ -1247,6 +1247,13 @@ def test_next_is_when_it_will_run(schedule: str, known: str, shown: str) -> None
     assert facts.entries[0].next == at(shown)
 
 
+def test_what_a_killed_tick_has_only_claimed_is_not_queued() -> None:
+    claims = (Claim(Key("backup", at("14:30")), ClaimState.CLAIMED, "backup", at=at("14:00:04")),)
+    chain, kept = ChainFacts(wanted=True, via="login"), SchedulerState(last_tick=at("14:00:04"))
+    shown = screen(replace(QUIET, chain=chain, queue=Queue(()), claims=claims, kept=kept))
+    assert "runs are queued until today 14:30" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(("ago", "told"), [(30, False), (119, False), (130, True)])
 def test_a_run_that_an_old_list_shows_held_though_it_was_released_is_not_said_to_be_stuck(
     ago: int,
