@@ -154,9 +154,10 @@ class Submitter:
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
         prepared = []
+        full = bool(self.closed) and self.world.kept.at_limit  # what is later of others would take the freed places
         for row in rows:
-            if row.reason is Reason.AHEAD and row.key.entry in self.closed:
-                self.note(row, Done.REFUSED, "a run of it is being taken back: submitted by the tick that sees it gone")
+            if row.begin is not None and (full or row.key.entry in self.closed):
+                self.note(row, Done.REFUSED, "one before it is being taken back: the tick that sees it gone submits")
             elif obstacle := self._obstacle(row):
                 self.note(row, Done.PASSING, obstacle)
             else:

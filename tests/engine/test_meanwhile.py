@@ -26,10 +26,12 @@ from cronhpc.core.model import (
     Queue,
     Reason,
     Result,
+    SchedulerState,
     Settings,
     Submit,
     Withdraw,
 )
+from cronhpc.cron.values import replace
 from cronhpc.engine.act import Actor
 from cronhpc.store import history
 from cronhpc.store.claims import Claims
@@ -231,23 +233,31 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K)]
 
 
-def ahead(*clocks: str) -> tuple[Submit, ...]:
-    e = entry("e", "*/30 * * * *", output=False, error=False)
-    return tuple(Submit(e, key("e", clock), Reason.AHEAD, begin=at(clock)) for clock in clocks)
+def ahead(*clocks: str, name: str = "e") -> tuple[Submit, ...]:
+    e = entry(name, "*/30 * * * *", output=False, error=False)
+    return tuple(Submit(e, key(name, clock), Reason.AHEAD, begin=at(clock)) for clock in clocks)
 
 
+@pytest.mark.parametrize(("of", "at_limit"), [("e", False), ("other", True)], ids=["its own", "another's at a limit"])
 def test_while_a_slot_is_still_to_be_opened_no_later_one_is_claimed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of: str,
+    at_limit: bool,  # noqa: FBT001 - a table's column
 ) -> None:
-    """The queue's answer was a minute old. Behind a later claim the slot would have counted as dealt with."""
+    """The queue's answer was a minute old. Behind a later claim the slot would have counted as dealt with.
+
+    Another entry's runs, hours away, would have taken the places that were freed.
+    """
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
     on_disk(claims, LATER, RELEASED, "7")
     batch = Batch((job(7, "PENDING"),), None)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
     before = claim("e", "14:30", RELEASED, "7")
-    plan = Plan((Withdraw(LATER, "e", "7", "edited"), *ahead("14:30", "15:00")), at("15:00"))
-    actor = Actor(site, world("14:05", claims=(before,)))
+    plan = Plan((Withdraw(LATER, "e", "7", "edited"), *ahead("14:30"), *ahead("15:00", name=of)), at("15:00"))
+    seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(at_limit=at_limit))
+    actor = Actor(site, seen)
     monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
     assert [each.done for each in actor.carry_out(plan)] == [Done.REFUSED] * 3
     assert [each.key for each in claims.read(())] == [LATER]
