@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import elapsed
 from cronhpc.core.model import SCHEDULED, CronhpcError, Done
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
@@ -60,6 +61,7 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
     Raises CronhpcError on another cluster than the scheduler's, StateError, and OSError where state/ can be neither
     read nor written.
     """
+    looked = elapsed()
     if not call.link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
         raise CronhpcError(other.what, " Nothing was done. ", other.fix)
     with leased(site, call.link) as holder:
@@ -69,7 +71,7 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
             chain = replace(reading.world.chain, lease_holder=str(holder))
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
-        actor = Actor(site, reading.world)
+        actor = Actor(site, reading.world, looked)
         outcomes = actor.carry_out(planned)
         recorded = record(site, reading, planned, outcomes)
         cleaned = _cleaned(site, reading.world) if call.whole else None

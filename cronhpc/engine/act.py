@@ -33,8 +33,8 @@ _AT_ONCE = 64  # ends that are written between two looks at the disk
 
 
 class Actor(Progress):
-    def __init__(self, site: Site, world: World) -> None:
-        super().__init__(site, world)
+    def __init__(self, site: Site, world: World, looked: float | None = None) -> None:
+        super().__init__(site, world, looked)
         self.submitter = Submitter(self)
         self.not_cancelled: set[Key] = set()
         self.adopted: set[Key] = set()
@@ -134,7 +134,7 @@ class Actor(Progress):
                 with suppress(OSError):  # on a full disk, too, what is stopped goes
                     self.claims.take_back(going, self.clock)
                 self.site.batch.cancel(list(going.values()), pending_only=True)
-                live = {job.id: job for job in self.site.batch.queue().jobs if job.live}
+                live = {job.id: job for job in self.site.batch.queue().jobs if not job.never_began}
         except BatchError as error:
             self.failed(error)
             failed = error.text

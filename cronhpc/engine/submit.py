@@ -59,7 +59,8 @@ _BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended
 class Progress:
     """One plan carried out: what came of its decisions so far, and what may still be asked of the batch system."""
 
-    def __init__(self, site: Site, world: World) -> None:
+    def __init__(self, site: Site, world: World, looked: float | None = None) -> None:
+        """`looked`: the `elapsed` of `world.now`; a look at a slow disk or queue takes seconds."""
         self.site = site
         self.world = world
         self.claims = Claims(site.paths.claims)
@@ -71,11 +72,12 @@ class Progress:
             ""  # the limit that was met, the site's or of time: nothing more is submitted in this tick
         )
         self._began = elapsed()
+        self._looked = self._began if looked is None else looked
 
     @property
     def clock(self) -> int:
         """The instant that it is by now, epoch seconds."""
-        return int(self.world.now + elapsed() - self._began)
+        return int(self.world.now + elapsed() - self._looked)
 
     @property
     def ended_by(self) -> str:

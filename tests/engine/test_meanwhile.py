@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import pytest
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Unreachable
+from cronhpc.batch.process import elapsed
 from cronhpc.core.model import (
     Adopt,
     Cancel,
@@ -163,6 +164,15 @@ SITUATIONS: dict[str, Situation] = {
         "7",
         (job(7),),
     ),
+    "taken back, and its job has begun and ended while this tick was slow: its claim stays": Situation(
+        (Withdraw(LATER, "e", "7", "edited"),),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "refused",
+        "released 7",
+        "7",
+        (job(7, "COMPLETED"),),
+    ),
     "taken back, and its slot has come: its claim stays": Situation(
         (Withdraw(K, "e", "7", "edited"),), (RELEASED, "7"), (RELEASED, "7"), "refused", "released 7", "7"
     ),
@@ -231,6 +241,12 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     assert [(each.decision, each.done) for each in outcomes] == [(ends[0], Done.PASSING), (ends[1], Done.OK)]
     assert "Is a directory" in outcomes[0].detail
     assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K)]
+
+
+def test_what_a_slow_look_took_counts_for_the_clock_of_what_is_done(tmp_path: Path) -> None:
+    """A job that began meanwhile was taken back by a clock that stood where the look had begun: its slot ran twice."""
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+    assert at("14:05:10") <= Actor(site, world("14:05"), elapsed() - 10).clock < at("14:06")
 
 
 def ahead(*clocks: str, name: str = "e") -> tuple[Submit, ...]:

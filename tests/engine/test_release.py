@@ -179,6 +179,7 @@ def test_a_slot_that_came_while_the_tick_submitted_is_no_sign_that_a_site_drops_
     changed = replace(site, batch=early)  # type: ignore[arg-type]
     scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d"))
     with monkeypatch.context() as patch:
+        patch.setattr("cronhpc.tick.elapsed", lambda: 0)
         patch.setattr("cronhpc.engine.submit.elapsed", lambda: 20 * len(site.batch.queue().jobs))
         ticked(changed, NOW - 25)
     assert "W343" not in [problem.code for problem in ticked(changed, NOW + 30).problems]
