@@ -370,6 +370,13 @@ class _Keeper:
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 setattr(kept, decision.kind, decision.job_id)
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
+        if self.site.settings.sends_alerts:  # else nobody is told: who sets them up later is told of all that stands
+            self._tell(kept, now)
+        if self.site.settings.alerts_ping:
+            how = "fail" if self.world.queue is None else "success"
+            self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
+
+    def _tell(self, kept: model.SchedulerState, now: int) -> None:
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.kills.said)
         before = kept.alerts
         there = {entry.name for entry in self.world.entries}
@@ -377,9 +384,6 @@ class _Keeper:
         self.alerts += alerts.events(self.world, self.outcomes, self.kills.said, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
-        if self.site.settings.alerts_ping:
-            how = "fail" if self.world.queue is None else "success"
-            self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
 
     def _comments(self) -> dict[str, str]:
         """Comments of held jobs that the tag of a pause left no room for; restored when it goes."""

@@ -159,6 +159,23 @@ def test_a_failure_is_told_once_again_after_a_day_and_when_it_is_fine_again(
     _nothing_tells(SECRET, said, shell)
 
 
+def test_what_failed_before_anybody_was_to_be_told_is_told_to_who_asks_for_it(
+    shell: Shell, night: Callable[..., Night]
+) -> None:
+    """It counted as told when nobody was; a day passed before the first word of it, and its end was told."""
+    one = night()
+    settings = shell.cron / "cronhpc.yaml"
+    asked = settings.read_text()
+    settings.write_text("backend: local\n")
+    one.run()
+    one.tick()
+    assert told(shell.home / "got") == []
+    settings.write_text(asked)
+    one.tick()
+    one.tick()
+    assert [(row["phase"], row["entry"]) for row in told(shell.home / "got")] == [("new", "backup")]
+
+
 def _nothing_tells(secret: str, said: str, shell: Shell) -> None:
     """Not the log, the page, the status that all may read, nor history."""
     assert secret not in said
