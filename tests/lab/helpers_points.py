@@ -31,6 +31,7 @@ STATE = "write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,link,linkat,un
 PROCESS = "execve,clone,clone3,fork,vfork,kill"
 WAIT = "wait4,waitid"
 WAVE = 40
+_ALIKE = {"DRIVE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1"}  # the first tick of a new checkout makes no other calls
 COMMAND = "execve,connect,sendto,sendmsg,write"  # of sbatch and the like: how far its request has come
 
 _STAND_IN = """#!/bin/sh
@@ -72,7 +73,7 @@ class Hit:
 
 def strike(cron: Cron, point: Point, after: int) -> Hit:
     """Run one tick with the fault; never raises for what the fault does to it."""
-    environment = {**cron.lab.env, "DRIVE_QUIET": "1"}
+    environment = {**cron.lab.env, **_ALIKE}
     argv = cron.argv("tick", cron.slot + after)
     log = cron.root.parent / "strace.log"
     log.write_text("")
@@ -144,7 +145,7 @@ def points_of_a_tick(cron: Cron, fault: str, calls: str) -> list[Point]:
 def _calls_of_a_tick(cron: Cron, calls: str) -> list[tuple[str, str]]:
     log = cron.root.parent / "strace.log"
     argv = ["strace", "-f", "-b", "execve", "-qq", "-o", str(log), "-e", f"trace={calls}"]
-    environment = {**cron.lab.env, "DRIVE_QUIET": "1"}
+    environment = {**cron.lab.env, **_ALIKE}
     argv += cron.argv("tick", cron.slot + cron.strike_at)
     subprocess.run(argv, env=environment, capture_output=True, timeout=180, check=True)
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if "resumed>" not in line]
