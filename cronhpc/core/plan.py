@@ -21,6 +21,7 @@ from cronhpc.core.model import (
     NEW_STATE,
     Finish,
     Hold,
+    JobEnd,
     Key,
     Plan,
     Reason,
@@ -38,7 +39,7 @@ from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from cronhpc.core.model import Decision, Entry, World
 
@@ -62,6 +63,8 @@ def plan(world: World) -> Plan:
             turns.append([each])
         else:
             decided.append(each)
+    if going := {each.key for each in decided if isinstance(each, Withdraw)}:
+        decided = [*_without_gaps(world, decided, slots.Seen.of(world, going).newest)]
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
     if world.call.switches_only:
@@ -98,6 +101,23 @@ def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[D
         else:
             rest.append(each)
     return ahead, rest
+
+
+def _without_gaps(world: World, decided: Iterable[Decision], newest: Mapping[str, int]) -> Iterator[Decision]:
+    """A slot that is opened again behind what is used up, or before a later run that stays, would be lost.
+
+    So it waits for later ones to go with it; once it has come, and they stay, it is recorded as missed.
+    """
+    used = {entry_id(name): min(state.watermark, world.now) for name, state in world.states.items()}
+    for each in decided:
+        if isinstance(each, Withdraw) and not each.key.by_hand and each.key.attempt == 1:
+            later = max(newest.get(each.key.entry, 0), used.get(each.key.entry, 0))
+            if each.key.slot <= min(later, world.now) and (each.gone or not each.job_id):
+                why = f"{each.why}; later slots had their turn"
+                yield Finish(each.key, each.name, JobEnd(Result.MISSED, detail=why))
+            if each.key.slot <= later:
+                continue
+        yield each
 
 
 def _by_hand(world: World, entry: Entry) -> Iterator[Decision]:

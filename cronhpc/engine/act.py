@@ -21,7 +21,7 @@ from cronhpc.store import scheduler, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from typing import Any, TypeVar
 
     from cronhpc.core.model import Decision, Job, Key, Plan, World
@@ -138,26 +138,32 @@ class Actor(Progress):
         except BatchError as error:
             self.failed(error)
             failed = error.text
-        closed = self.submitter.closed
-        for row in rows:
-            if failed and not row.gone:
-                self.note(row, Done.PASSING, failed)
-                closed.add(row.key.entry)
-            elif row.key.slot <= self.clock and not row.gone:
-                self.note(row, Done.REFUSED, "its slot has come")
-            elif row.job_id in live:
-                self.note(row, Done.REFUSED, f"job {row.job_id} is there still")
-                closed |= {row.key.entry} if live[row.job_id].state == "PENDING" else set()
-            elif (self.claims.job_id(row.key) or "") != row.job_id:
-                self.note(row, Done.REFUSED, "another tick has gone on with it")
-            else:
-                try:
-                    self.claims.open_again(row.key, row.job_id)
-                except OSError as error:
-                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
-                    closed.add(row.key.entry)
-                else:
-                    self.note(row, Done.OK)
+        stays = set[str]()
+        for row in sorted(rows, key=lambda row: row.key.slot, reverse=True):  # the last first, as in the plan
+            done, why = Done.REFUSED, "a later run of it stays"
+            if row.key.entry not in stays:
+                done, why = self._opened(row, live, failed)
+            self.note(row, done, why)
+            if done is not Done.OK:
+                stays.add(row.key.entry)
+            if done is Done.PASSING or (row.job_id in live and live[row.job_id].state == "PENDING"):
+                self.submitter.closed.add(row.key.entry)
+
+    def _opened(self, row: model.Withdraw, live: Container[str], failed: str) -> tuple[Done, str]:
+        """Whether its slot is open again, or why not."""
+        if failed and not row.gone:
+            return Done.PASSING, failed
+        if row.key.slot <= self.clock and not row.gone:
+            return Done.REFUSED, "its slot has come"
+        if row.job_id in live:
+            return Done.REFUSED, f"job {row.job_id} is there still"
+        if (self.claims.job_id(row.key) or "") != row.job_id:
+            return Done.REFUSED, "another tick has gone on with it"
+        try:
+            self.claims.open_again(row.key, row.job_id)
+        except OSError as error:
+            return Done.PASSING, f"{error.strerror}: {error.filename}"
+        return Done.OK, ""
 
     def _has_gone_on(self, cancel: model.Cancel) -> bool:
         """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""

@@ -370,14 +370,15 @@ class _Keeper:
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 setattr(kept, decision.kind, decision.job_id)
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
-        if self.site.settings.sends_alerts:  # else nobody is told: who sets them up later is told of all that stands
-            self._tell(kept, now)
+        self._tell(kept, now)
         if self.site.settings.alerts_ping:
             how = "fail" if self.world.queue is None else "success"
             self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
 
     def _tell(self, kept: model.SchedulerState, now: int) -> None:
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.kills.said)
+        if standing and not self.site.settings.sends_alerts:
+            return  # nobody is told: who sets them up later is told of all that stands then
         before = kept.alerts
         there = {entry.name for entry in self.world.entries}
         self.alerts, kept.alerts = alerts.told(standing, before, now, there)

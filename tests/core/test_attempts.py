@@ -271,14 +271,22 @@ def test_an_unfinished_attempt_goes_on_from_where_it_was_left(situation: World, 
 
 EDITED = replace(E, schedule="3 * * * *", born=at("13:57"))
 LIFTED = job(7, "CANCELLED", of=K, ended=at("13:55"))
+AFTER = job(8, "PENDING", of=key("e", "15:00"), reason="BeginTime")
 
 
-def ahead(*jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", back: str = "", **more: Any) -> World:
-    """14:00 was submitted ahead, with the text that the entry had; `back`: the job that a tick has taken back."""
+def ahead(
+    *jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", back: str = "", later: str | None = None, **more: Any
+) -> World:
+    """14:00 was submitted ahead, with the text that the entry had; `back`: the job that a tick has taken back.
+
+    `later`: the same of 15:00, whose job is 8; None: that has not been submitted.
+    """
     mine = replace(claim("e", "14:00", step, None if step is CLAIMED else "7"), at=at("13:00"), holds=text_key(E))
     mine = replace(mine, taken_back=back)
+    next_one = replace(claim("e", "15:00", RELEASED, "8"), at=at("13:00"), holds=text_key(E), taken_back=later or "")
     known = state("13:00", schedule_key=schedule_key(E))
-    more = {"states": {"e": known}, "claims": (mine,), "link": "9", "chain": chain(), **more}
+    claims = (mine,) if later is None else (mine, next_one)
+    more = {"states": {"e": known}, "claims": claims, "link": "9", "chain": chain(), **more}
     return world(now, *more.pop("entries", (E,)), jobs=jobs, **more)
 
 
@@ -385,6 +393,34 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ["again #1"],
     ),
     "… a list of a minute ago shows it": (ahead(WAITS, step=CLAIMED, back="7", now="14:01"), ["again #1"]),
+    "… the next slot waits by then: it waits for that to go, too": (ahead(LIFTED, AFTER, back="7", later=""), []),
+    "… the next slot waits when its own has come: it comes no more, and that is told": (
+        ahead(LIFTED, AFTER, back="7", now="14:03", later=""),
+        ["finish missed"],
+    ),
+    "edited, and the next slot's reply was lost: that is adopted first, and both go at the next look": (
+        ahead(
+            WAITS,
+            held(8, key("e", "15:00")),
+            claims=(
+                replace(claim("e", "14:00", RELEASED, "7"), at=at("13:00"), holds="old"),
+                replace(claim("e", "15:00", CLAIMED), at=at("13:00"), holds="old"),
+            ),
+        ),
+        ["adopt 8", "release 8"],
+    ),
+    "… the next slot has begun by then": (
+        ahead(LIFTED, replace(AFTER, state="RUNNING"), back="7", later="", now="15:00:10"),
+        ["finish missed"],
+    ),
+    "… the next slot is taken back as well: both open again": (
+        ahead(LIFTED, replace(AFTER, state="CANCELLED", ended=at("13:55")), back="7", later="8"),
+        ["withdraw 7", "withdraw 8", "ahead #1"],
+    ),
+    "… the next slot was used up without a run by then": (
+        ahead(LIFTED, back="7", now="15:01", states={"e": state("15:00", schedule_key=schedule_key(E))}),
+        ["finish missed"],
+    ),
     "claimed anew in the tick that cancelled the one before: its own job is adopted": (
         ahead(replace(LIFTED, ended=at("13:59")), held(8, K), step=CLAIMED, back="7"),
         ["adopt 8", "release 8"],

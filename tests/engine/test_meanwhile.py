@@ -229,6 +229,24 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     assert left == ([] if s.after == "gone" else [s.after])
 
 
+def test_no_slot_opens_again_before_one_that_stays_claimed_and_none_is_submitted_behind_it(tmp_path: Path) -> None:
+    """It would be passed over for good: the list of a minute ago shows the later one's job still."""
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    last = key("e", "15:00")
+    on_disk(claims, LATER, RELEASED, "7")
+    on_disk(claims, last, RELEASED, "8")
+    batch = Batch((job(8, "PENDING", of=last),), None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
+    before = (claim("e", "14:30", RELEASED, "7"), claim("e", "15:00", RELEASED, "8"))
+    rows: tuple[Decision, ...] = (Withdraw(LATER, "e", "7", "edited"), Withdraw(last, "e", "8", "edited"))
+    rows += (Submit(entry(), key("e", "15:30"), Reason.AHEAD, begin=at("15:30")),)
+    outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(rows, at("15:00")))
+    assert [each.done for each in outcomes] == [Done.REFUSED] * 3
+    assert {str(each.key): each.taken_back for each in claims.read(())} == {str(LATER): "7", str(last): "8"}
+
+
 def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others_are_now(tmp_path: Path) -> None:
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
