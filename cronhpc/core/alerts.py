@@ -87,7 +87,8 @@ def conditions(
     if on_hold is not None:
         found.append(Condition("chain rests", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why))
     waits = (o.decision for o in outcomes if isinstance(o.decision, model.Wait))
-    if (over := next((wait for wait in waits if wait.reason is Reason.BUDGET), None)) is not None:
+    over = next((each for each in waits if each.reason is Reason.BUDGET and (each.slot or 0) <= world.now), None)
+    if over is not None:  # a slot to come waits for its time
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
     return found
 

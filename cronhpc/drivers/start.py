@@ -324,8 +324,8 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
             lines += remove_from_scrontab(site.paths, environ)
         world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", other_cluster=other_cluster)
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
-    if withdrawn:
-        lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")
+    if number := sum(bool(each.job_id) for each in withdrawn):
+        lines.append(f"cancelled {count(number, 'run')} that waited in the queue for a time to come")
     lines += _ahead_words(site.batch.dialect, world, {each.key for each in withdrawn})
     return Started(world, outcomes, tuple(lines))
 

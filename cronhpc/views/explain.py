@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Done, Fault, Problem, Reason, Result, command, joined, restarted
 from cronhpc.cron.schedule import ScheduleError, parse
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import are, dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
@@ -61,8 +61,14 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     more = facts(schedule, style.now)
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
     lines = [title, *_held_back_by(entry, known, style)]
-    waiting = [run for run in entry.runs if run.ahead]
+    gone = [run for run in entry.runs if run.ahead and run.state in {"ENDED", "CANCELLED"}]
+    waiting = [run for run in entry.runs if run.ahead and run not in gone]
     lines += [_live_sentence(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
+    if gone:
+        last = style.dated(gone[-1].slot or 0)
+        lines.append(
+            f"{are(len(gone), 'run')} gone from the queue that waited for a time to come, the last for {last}."
+        )
     if len(waiting) > 1:
         until, others = style.dated(waiting[-1].slot or 0), waiting[1:]
         wait = "wait in the queue, the last" if others[1:] else "waits in the queue,"

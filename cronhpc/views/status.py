@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from cronhpc.core.model import Entry, Outcome, Plan, Problem, Series, Switch, World
+    from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
     from cronhpc.script.dialect import Dialect
 
 
@@ -306,6 +306,12 @@ class _Index:
                 return Reason.NOT_DUE, ""
             if isinstance(decision, Skip) and decision.reason in {Reason.MISSED, Reason.RUNNING}:
                 return Reason.NOT_DUE, decision.detail
+            if (
+                isinstance(decision, Wait)
+                and decision.reason is Reason.BUDGET
+                and (decision.slot or 0) > self.world.now
+            ):
+                return Reason.NOT_DUE, ""  # a run ahead of its slot that waits for its time
             return decision.reason, decision.detail
         return (Reason.SUSPENDED, "") if state.suspended else (Reason.NOT_DUE, "")
 
@@ -315,7 +321,7 @@ class _Index:
         Where it is new or its schedule was edited, no tick has set the next one for it yet: not before that.
         """
         now, claims = self.world.now, self.claims.get(name, ())
-        queued = [each.key.slot for each in claims if each.job_id and each.key not in self.withdrawn]
+        queued = [each.key.slot for each in claims if each.key not in self.withdrawn and self._may_run(each)]
         ahead = [slot for slot in queued if slot > now]
         looked_for: list[int] = []
         for d in self.decided.get(entry.name, ()):
@@ -332,6 +338,11 @@ class _Index:
         if self.tick_at and (state.schedule_key != schedule_key(entry) if state.schedule_key else state == NEW_STATE):
             looked_for = [max(slot, self.tick_at) for slot in looked_for]
         return min([*ahead, *looked_for], default=None)
+
+    def _may_run(self, claim: Claim) -> bool:
+        """Whether it has a job, as far as is known."""
+        job, absent = self.jobs.get(claim.job_id or ""), self.absent.get(claim.job_id or "")
+        return bool(claim.job_id) and (job.live if job else absent is None or absent.may_live)
 
     def _live(self, name: str) -> list[LiveRun]:
         """Attempts that have not ended, oldest first."""

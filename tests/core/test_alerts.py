@@ -105,6 +105,7 @@ WAITS = model.Wait(entry("backup"), at("14:00"), Reason.BUDGET, "the last hour h
             WAITS, [("budget", "nothing more is submitted: the last hour has submitted too many")], id="the budget"
         ),
         pytest.param(replace(WAITS, reason=Reason.NOT_DUE), [], id="a slot that is not due"),
+        pytest.param(replace(WAITS, slot=NOW + 3600), [], id="the budget, for a slot to come: it waits for its time"),
         pytest.param(
             model.LeaveChain(model.LeaveCause.HELD, "job 7 is held by an administrator"),
             [("chain", "the chain is on hold, nothing runs by itself: job 7 is held by an administrator")],

@@ -1005,6 +1005,15 @@ SENTENCES = {
         "backup",
         "2 more runs of it wait in the queue, the last for today 17:00.",
     ),
+    "three waited ahead, and somebody cancelled all of his jobs": (
+        with_entry(
+            entry("backup"),
+            claims=tuple(replace(claim, holds=text_key(entry("backup"))) for claim, _ in AHEAD),
+            queue=Queue((LINK, SPARE, *(replace(job, state="CANCELLED") for _, job in AHEAD))),
+        ),
+        "backup",
+        "3 runs are gone from the queue that waited for a time to come, the last for today 17:00.",
+    ),
     "suspended": (
         with_entry(entry("backup"), replace(STATES["backup"], suspended=at("04:02:18"))),
         "backup",
@@ -1278,7 +1287,9 @@ def test_next_is_what_lies_on_the_disk_now(schedule: str, more: dict[str, Any], 
     fit = replace(before, schedule=schedule, **more)
     ahead = Claim(Key("fit", at("14:10")), ClaimState.RELEASED, "fit", "7", at=at("14:05"), holds=text_key(before))
     state = EntryState(watermark=at("14:05"), schedule_key="10 14 * * *|UTC|")
-    facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,)))
+    waits = replace(RUNS[1], id="7", state="PENDING", reason="BeginTime", start=at("14:10"), comment="")
+    queue = Queue((LINK, SPARE, waits))
+    facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,), queue=queue))
     assert (facts.entries[0].next, len(facts.entries[0].runs)) == (at(shown), live)
 
 
