@@ -21,7 +21,7 @@ BENCHES: dict[str, tuple[str, str]] = {  # in this order, with what makes them s
     "schedule": ("", ""),
     "scale": ("--users 100", ""),
     "views": ("--rounds 3", "--rounds 7"),
-    "tick": ("--entries 100 10000 --due 400 --runs 5", "--due 400 1000 1600 4000 --runs 9"),
+    "tick": ("--entries 100 10000 --due 400 1000 --runs 5", "--due 400 1000 1600 4000 --runs 9"),
     "daemon": ("--seconds 30", "--seconds 300"),
     "switches": ("3", "20"),
     "logs": ("--rounds 1 --folders 30", "--rounds 5"),  # last: it removes many files (see bench_tick)
