@@ -216,7 +216,8 @@ def test_a_script_that_waits_for_its_end_does_not_keep_us(bench: Bench, *, held:
 
 def test_an_append_mode_link_that_is_not_requeued(bench: Bench) -> None:
     (bench.folder / "log").write_text("before\n")
-    job_id = bench.submit("echo after", output=f"{bench.folder}/log", append=True, no_requeue=True, held=False)
+    options = ("--open-mode=append",)
+    job_id = bench.submit("echo after", output=f"{bench.folder}/log", options=options, no_requeue=True, held=False)
     bench.until(job_id, "COMPLETED")
     assert (bench.folder / "log").read_text() == "before\nafter\n"
 
