@@ -497,6 +497,8 @@ def _suspended(world: World, claim: Claim, entry: Entry | None) -> str:
 
 def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
     switch = stop.switch_on(world, entry) if entry is not None else None
+    if held and claim.holds and claim.key.slot > world.now and (switch is not None or _suspended(world, claim, entry)):
+        return  # just adopted: with its id on disk the next look takes it back, with the other slots to come
     if held and (suspended := _suspended(world, claim, entry)):
         yield Cancel(job_id, f"its entry is {suspended}", key=claim.key)
         yield Finish(claim.key, claim.name, JobEnd(Result.SUSPENDED, detail=suspended))

@@ -436,6 +436,8 @@ def _absence(world: World, claim: Claim) -> Absence | None:
         return Absence.ONE_LOOK
     if claim.state is ClaimState.SUBMITTED or claim.job_id in world.accounting.alive:
         return None  # a held job cannot have run; one that only accounting knows was lost by the controller
+    if claim.taken_back and claim.key.slot > world.now:
+        return None  # nor can one that is gone before its time has come
     if world.accounting.trouble:
         return Absence.NO_ANSWER if age < SILENT else None
     return Absence.NO_WORD if world.accounting.exists and age < LATE else None

@@ -15,6 +15,7 @@ from pathlib import Path
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
 from cronhpc.core.attempts import with_log
+from cronhpc.core.identity import absences
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -149,7 +150,10 @@ class Submitter:
         self.site, self.world, self.claims, self.note = progress.site, progress.world, progress.claims, progress.note
         self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
-        self.closed: set[str] = set()  # entry ids of which a slot is still to be opened again: no later one is claimed
+        taken_back = [claim for claim in self.world.claims if claim.taken_back]
+        absent = absences(self.world) if taken_back else {}
+        # Entry ids of which a slot is still to be opened again: no later one is claimed.
+        self.closed = {c.key.entry for c in taken_back if (why := absent.get(c.job_id or "")) and why.may_live}
         self.unused: set[Key] = set()  # claims that no job came of, for slots to come
         self.drops_begin = self.world.chain.drops_begin
 

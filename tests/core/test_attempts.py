@@ -14,6 +14,7 @@ from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
     IN_ORDER,
+    Accounting,
     BadNode,
     ClaimState,
     Done,
@@ -409,6 +410,27 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ),
         ["adopt 8", "release 8"],
     ),
+    "… two looks miss it before its slot, and accounting gives no answer: open again": (
+        ahead(back="7", absent={"7": at("13:50")}, accounting=Accounting(exists=True, trouble="slurmdbd is down")),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… and has no word of it": (
+        ahead(back="7", absent={"7": at("13:50")}, accounting=Accounting(exists=True)),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… one look misses it: it may be there": (ahead(back="7", absent={"7": at("13:57")}), []),
+    "killed, and the next slot's reply was lost: that is adopted, and both go at the next look": (
+        ahead(
+            WAITS,
+            held(8, key("e", "15:00")),
+            claims=(
+                replace(claim("e", "14:00", RELEASED, "7"), at=at("13:00"), holds=text_key(E)),
+                replace(claim("e", "15:00", CLAIMED), at=at("13:00"), holds=text_key(E)),
+            ),
+            switches=(switch("e"),),
+        ),
+        ["adopt 8"],
+    ),
     "… the next slot has begun by then": (
         ahead(LIFTED, replace(AFTER, state="RUNNING"), back="7", later="", now="15:00:10"),
         ["finish missed"],
@@ -421,6 +443,11 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ahead(LIFTED, back="7", now="15:01", states={"e": state("15:00", schedule_key=schedule_key(E))}),
         ["finish missed"],
     ),
+    "withdrawn with the next slot, whose reply was lost, before the list showed that one's job: it hides no slot": (
+        ahead(held(8, key("e", "15:00")), claims=()),
+        ["ahead #1", "cancel 8"],
+    ),
+    "… and none that is due": (ahead(held(8, key("e", "15:00")), claims=(), now="14:01"), ["cancel 8", "submit #1"]),
     "claimed anew in the tick that cancelled the one before: its own job is adopted": (
         ahead(replace(LIFTED, ended=at("13:59")), held(8, K), step=CLAIMED, back="7"),
         ["adopt 8", "release 8"],

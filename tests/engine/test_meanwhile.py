@@ -297,6 +297,25 @@ def test_while_a_slot_is_still_to_be_opened_no_later_one_is_claimed(
     assert [each.key for each in claims.read(())] == [LATER]
 
 
+def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site that forgets ended jobs within seconds: all of a day that an edit had taken back was missed."""
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+    before = claim("e", "14:30", RELEASED, "7", taken_back="7")
+    made = {
+        since: Actor(site, world("14:05", claims=(before,), absent={"7": at(since)})) for since in ("14:05", "14:01")
+    }
+    for since, closed in (("14:05", {"e"}), ("14:01", set[str]())):
+        assert made[since].submitter.closed == closed
+    monkeypatch.setattr(made["14:05"].submitter, "_release_held", lambda _: None)
+    outcomes = made["14:05"].carry_out(Plan(ahead("15:00"), at("15:00")))
+    assert [each.done for each in outcomes] == [Done.REFUSED]
+    assert not claims.read(())
+
+
 class Full(Batch):
     """It takes the submission for 15:00 alone: the one before has met the limit, and is told of it after that."""
 
