@@ -363,6 +363,15 @@ def _once_more(world: World, claim: Claim, entry: Entry | None) -> Iterator[Deci
         yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
 
 
+def as_it_is_now(world: World, key: Key) -> Iterator[Decision]:
+    """What was claimed before an edit, has no job, and stays claimed: it is submitted as its entry is by now."""
+    claim, entry = world.claimed()[key], world.known().get(key.entry)
+    if entry is None or not entry.schedule or suspension(world, entry) or stop.switch_on(world, entry):
+        return
+    if slots.schedule_of(entry).next_epoch(key.slot - 1) == key.slot:
+        yield from _once_more(world, claim, entry)
+
+
 def _ran_already(world: World, key: Key) -> JobEnd | None:
     """A log shows that the attempt has run.
 

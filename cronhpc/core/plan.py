@@ -64,7 +64,8 @@ def plan(world: World) -> Plan:
         else:
             decided.append(each)
     if going := {each.key for each in decided if isinstance(each, Withdraw)}:
-        decided = [*_without_gaps(world, decided, slots.Seen.of(world, going).newest)]
+        more, decided = _apart(world, _without_gaps(world, decided, slots.Seen.of(world, going).newest))
+        ahead += more
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
     if world.call.switches_only:
@@ -116,6 +117,8 @@ def _without_gaps(world: World, decided: Iterable[Decision], newest: Mapping[str
                 why = f"{each.why}; later slots had their turn"
                 yield Finish(each.key, each.name, JobEnd(Result.MISSED, detail=why))
             if each.key.slot <= later:
+                if not each.job_id and each.key.slot > world.now and world.chain.by_login:
+                    yield from attempts.as_it_is_now(world, each.key)
                 continue
         yield each
 

@@ -120,7 +120,7 @@ class Seen:
         open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED or claim.taken_back}
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
-            if key is not None and not job.never_began and (not job.held or job.restarts):  # held still: it goes
+            if key is not None and not job.never_began and not (job.held and key.slot > world.now):  # held: it goes
                 keys.append(key)
         for key in keys:
             if not key.by_hand and key.slot <= believed and key not in withdrawn and key not in edited:

@@ -410,6 +410,17 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ),
         ["adopt 8", "release 8"],
     ),
+    "claimed and not submitted before an edit, and the next slot was claimed after it: both are submitted": (
+        ahead(
+            claims=(
+                replace(claim("e", "14:00", CLAIMED), at=at("13:00"), holds="old"),
+                replace(claim("e", "15:00", CLAIMED), at=at("13:50"), holds=text_key(E)),
+            ),
+            chain=chain(via="login", link_name=""),
+            settings={"ahead": 7200},
+        ),
+        ["again #1", "again #1"],
+    ),
     "… two looks miss it before its slot, and accounting gives no answer: open again": (
         ahead(back="7", absent={"7": at("13:50")}, accounting=Accounting(exists=True, trouble="slurmdbd is down")),
         ["withdraw 7", "ahead #1"],
