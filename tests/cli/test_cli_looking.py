@@ -541,9 +541,9 @@ def test_sbatch_is_asked_for_a_moment_where_there_is_one(
     shell: Shell, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line, said = SLURM[name]
-    seconds = 0.5 if name == "it hangs" else 90.0  # however long this machine takes to start a program
-    for limit in ("_A_MOMENT", "_ANSWER_TIMEOUT"):
-        monkeypatch.setattr(f"cronhpc.cli.check.{limit}", seconds)
+    moment, answer = (0.5, 1.5) if name == "it hangs" else (90.0, 90.0)  # however long a start takes here
+    monkeypatch.setattr("cronhpc.cli.check._A_MOMENT", moment)
+    monkeypatch.setattr("cronhpc.cli.check._ANSWER_TIMEOUT", answer)
     shell.drop("cron.daily/a.slurm", "#!/bin/bash\ntrue\n")
     path = slurm(shell, tmp_path, line)
     lines = shell("check", now=later(), PATH=path).out.splitlines()[:-1]
