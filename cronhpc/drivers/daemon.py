@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core import chain
-from cronhpc.core.model import Call, ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
+from cronhpc.core.model import Call, ClaimState, CronhpcError, Done, Finish, Reason, SettingsError, Stop, Wait
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass
 from cronhpc.engine.site import reckoned
@@ -375,8 +375,10 @@ class Daemon:
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
         at += [c.retry_at for c in world.claims if c.retry_at is not None and c.retry_at > now]
-        open_attempts = [c for c in world.claims if c.state is not ClaimState.FINISHED]
-        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
+        done = (o.decision for o in report.outcomes if o.done is Done.OK)
+        over = {d.key for d in done if isinstance(d, Finish) and d.retry_at is None}  # by this very tick
+        live = any(c.state is not ClaimState.FINISHED and c.key not in over for c in world.claims)
+        if live or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
             at.append(now + _QUEUE)
         if report.unreachable:  # a submission gave no answer, or met a limit
             at.append(now + UNFINISHED_WAKE)
