@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from cronhpc.cron.values import CronhpcError, dataclass, field, nearest
 
@@ -213,16 +213,6 @@ def out_of_range(unit: Unit) -> tuple[str, str]:
     return "out of range.", f"Write {bounds(unit)}."
 
 
-def wrong_step(unit: Unit) -> tuple[str, str]:
-    """A step of 0, or one of a hundred digits."""
-    return "is no usable step.", f"Write a step of 1 to {unit.high}, or * alone for every {unit.name}."
-
-
-def wrong_hash_bounds(lowest: int, highest: int) -> tuple[str, str]:
-    """An `H(a-b)` that leaves the field, or runs backwards."""
-    return f"H has to stay within {lowest}-{highest}, forwards.", f"Write H({lowest}-{highest}), or H alone."
-
-
 def start_with_step(unit: Unit, start: int, by: int) -> tuple[str, str]:
     """`5/15`, which other schedulers take."""
     what = f"cron has no {start}/{by}."
@@ -269,18 +259,17 @@ def wrong_name(unit: Unit, word: str) -> tuple[str, str]:
     return "is no number.", f"Write {bounds(unit)}, or * for every {unit.name}."
 
 
-_STEPPED = re.compile(r"(?P<start>\*|H(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)-(?P<high>\w+))/(?P<by>\d{1,9})")
 _OF = {"minute": " of the hour", "hour": " of the day", "day of month": " of the month"}
 
 
 def _step_beyond(unit: Unit, element: str) -> tuple[str, str] | None:
     """`*/90`, `8-18/12`: cron takes it, and it never takes a step. What fires, and what may have been meant."""
-    match = _STEPPED.fullmatch(element)
-    if match is None:
+    match = _ELEMENT.fullmatch(element)
+    if match is None or not match["step"]:
         return None
-    start, by = match["start"], int(match["by"])
-    low = _number(unit, match["low"] or match["from"] or str(unit.low))
-    high = _number(unit, match["high"] or match["to"] or str(unit.top))
+    start, by = element.partition("/")[0], int(match["step"])
+    low = _number(unit, match["low"] or match["hash_low"] or str(unit.low))
+    high = _number(unit, match["high"] or match["hash_high"] or str(unit.top))
     if not low < high < low + by or by == 1:
         return None
     first = f"the first {unit.name}" if unit.name not in _OF else f"{unit.name.removesuffix(' of month')} {low}"
@@ -295,28 +284,19 @@ def _step_beyond(unit: Unit, element: str) -> tuple[str, str] | None:
     return what, f"For every {by} {unit.name.removesuffix(' of month')}s write @every {by}{span}; else write {alone}."
 
 
-def _number(unit: Unit, word: str) -> int:
-    return unit.names.index(word.lower()) + unit.low if word.lower() in unit.names else int(word)
-
-
 @lru_cache(maxsize=1024)  # entries share schedules
 def steps_beyond(text: str) -> tuple[tuple[str, str], ...]:
-    """What is wrong with steps longer than what they step through, in a schedule of five fields that can be read."""
-    words = text.split()
-    pairs = zip(UNITS, words, strict=True) if len(words) == len(UNITS) else ()
-    elements = [(unit, element) for unit, word in pairs for element in word.split(",") if "/" in element]
+    """What is wrong with steps longer than what they step through; nothing of a schedule that cannot be read."""
+    try:
+        strict_fields(text)
+    except ScheduleError:
+        return ()
+    pairs = zip(UNITS, text.split(), strict=True)
+    elements = ((unit, element) for unit, word in pairs for element in word.split(","))
     return tuple(found for unit, element in elements if (found := _step_beyond(unit, element)))
 
 
 # --- the whole schedule -------------------------------------------------------------------------------------
-
-
-def never_fires(fields: Fields) -> tuple[str, str]:
-    """30 February."""
-    return (
-        f"day of month {fields.day.text} is in no month of {fields.month.text}: it never fires.",
-        "Write a day that the month has; every month has 1-28.",
-    )
 
 
 def five_of(words: list[str]) -> list[str]:
@@ -335,11 +315,6 @@ def five_of(words: list[str]) -> list[str]:
     year = re.fullmatch(r"\d{4}.*", words[5]) or "?" in (words[2], words[4])
     both = [" ".join(stars[1:]), " ".join(stars[:5])]
     return both[::-1] if year else both
-
-
-def odd_blank(character: str) -> tuple[str, str]:
-    """A line break, a no-break space: cron's blanks are the space and the tab."""
-    return f'"{shown(character)}" is no blank.', "Write it on one line, with plain spaces."
 
 
 def wrong_count(words: list[str], usable: list[str]) -> tuple[str, str]:
@@ -407,13 +382,15 @@ def strict_fields(text: str, hash_key: str = "") -> Fields:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
     odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))
     if odd:
-        raise ScheduleError(text, odd.start(), *odd_blank(odd.group()))
+        what = f'"{shown(odd.group())}" is no blank.'
+        raise ScheduleError(text, odd.start(), what, "Write it on one line, with plain spaces.")
     words = [(match.start(), match.group()) for match in re.finditer(r"\S+", text)]
     if len(words) != len(UNITS):
         raise _wrong_count(text, words)
-    fields = Fields(*(_Reader(text, unit, hash_key).read(*word) for unit, word in zip(UNITS, words, strict=True)))
+    fields = Fields(*(_field(text, unit, hash_key, *word) for unit, word in zip(UNITS, words, strict=True)))
     if not fields.can_fire:
-        raise ScheduleError(text, words[2][0], *never_fires(fields))
+        what = f"day of month {fields.day.text} is in no month of {fields.month.text}: it never fires."
+        raise ScheduleError(text, words[2][0], what, "Write a day that the month has; every month has 1-28.")
     return fields
 
 
@@ -430,89 +407,84 @@ def _wrong_count(text: str, places: list[tuple[int, str]]) -> ScheduleError:
     return ScheduleError(text, position, *wrong_count(words, usable))
 
 
-class _Reader:
-    """Reads one field of the schedule `text`."""
+class _ElementError(Exception):
+    """What is wrong with an element of a field, and the fix."""
 
-    def __init__(self, text: str, unit: Unit, hash_key: str) -> None:
-        self.text = text
-        self.unit = unit
-        self.hash_key = hash_key
 
-    def read(self, position: int, word: str) -> Field:
-        values: set[int] = set()
-        star_step = None
-        at = position
-        for element in word.split(","):
-            found, step = self._element(at, element)
-            if at == position and element.startswith("*"):
-                star_step = step
-            values.update(found)
-            at += len(element) + 1
-        return field_of(self.unit, values, star_step)
+def _field(text: str, unit: Unit, hash_key: str, at: int, word: str) -> Field:
+    """The field `word`, which stands at `at` in the schedule `text`."""
+    values: set[int] = set()
+    star_step = None
+    for place, element in enumerate(word.split(",")):
+        try:
+            found = _values(unit, element, hash_key)
+        except _ElementError as error:
+            what, fix = error.args
+            raise ScheduleError(text, at, f'{unit.name} "{shown(element)}": {what}', fix) from None
+        if place == 0 and element.startswith("*"):
+            star_step = found.step
+        values.update(found)
+        at += len(element) + 1
+    return field_of(unit, values, star_step)
 
-    def _element(self, at: int, element: str) -> tuple[range, int]:
-        """The values of one element of a list, and its step."""
-        match = _ELEMENT.fullmatch(element)
-        if not match or element.startswith("L-"):
-            self._refuse(at, element, wrong_element(self.unit, element))
-        step = self._step(at, element, match["step"])
-        if match["star"]:
-            return range(self.unit.low, self.unit.high + 1, step), step
-        if match["hash"]:
-            return self._hashed(at, element, match, step), step
-        return self._plain(at, element, match, step), step
 
-    def _plain(self, at: int, element: str, match: re.Match[str], step: int) -> range:
-        """A number, or a range of numbers."""
-        low = self._number(at, element, match["low"])
-        if match["high"] is None:
-            if match["step"]:
-                self._refuse(at, element, start_with_step(self.unit, low, step))
-            values = range(low, low + 1)
-        else:
-            high = self._number(at, element, match["high"])
-            if self.unit.names == WEEKDAYS and low > high == 0 and not match["step"]:
-                high = 7  # sat-sun: cronie reads it so, but only where no step follows
-            if low > high:
-                self._refuse(at, element, backwards(self.unit, low, high, step, named=match["low"].isalpha()))
-            values = range(low, high + 1, step)
-        # As cronie, which looks at the values and not at the bounds: 0-60/7 ends at 56.
-        if values[0] < self.unit.low or values[-1] > self.unit.high:
-            self._refuse(at, element, out_of_range(self.unit))
-        return values
+def _values(unit: Unit, element: str, hash_key: str) -> range:
+    """The values of one element of a list."""
+    match = _ELEMENT.fullmatch(element)
+    if not match or element.startswith("L-"):
+        raise _ElementError(*wrong_element(unit, element))
+    digits = match["step"] or "1"
+    if len(digits) > _MAX_DIGITS or int(digits) == 0:
+        what = "is no usable step."
+        raise _ElementError(what, f"Write a step of 1 to {unit.high}, or * alone for every {unit.name}.")
+    step = int(digits)
+    if match["star"]:
+        return range(unit.low, unit.high + 1, step)
+    return _hashed(unit, match, step, hash_key) if match["hash"] else _plain(unit, match, step)
 
-    def _hashed(self, at: int, element: str, match: re.Match[str], step: int) -> range:
-        """`H`: one value, or with a step the first value of a row; by a hash of the entry and the field."""
-        low, high = self.unit.low, min(self.unit.top, LAST_HASHED_DAY) if self.unit is UNITS[2] else self.unit.top
-        if match["hash_low"]:
-            lowest, highest = low, high
-            low = self._number(at, element, match["hash_low"])
-            high = self._number(at, element, match["hash_high"])
-            if not lowest <= low <= high <= highest:
-                self._refuse(at, element, wrong_hash_bounds(lowest, highest))
-        seed = f"{self.hash_key}\0{self.unit.name}".encode("utf-8", "surrogatepass")
-        number = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest(), "big")
-        size = high - low + 1
+
+def _plain(unit: Unit, match: re.Match[str], step: int) -> range:
+    """A number, or a range of numbers."""
+    low = _number(unit, match["low"])
+    if match["high"] is None:
         if match["step"]:
-            return range(low + number % min(step, size), high + 1, step)
-        return range(low + number % size, low + number % size + 1)
+            raise _ElementError(*start_with_step(unit, low, step))
+        values = range(low, low + 1)
+    else:
+        high = _number(unit, match["high"])
+        if unit.names == WEEKDAYS and low > high == 0 and not match["step"]:
+            high = 7  # sat-sun: cronie reads it so, but only where no step follows
+        if low > high:
+            raise _ElementError(*backwards(unit, low, high, step, named=match["low"].isalpha()))
+        values = range(low, high + 1, step)
+    # As cronie, which looks at the values and not at the bounds: 0-60/7 ends at 56.
+    if values[0] < unit.low or values[-1] > unit.high:
+        raise _ElementError(*out_of_range(unit))
+    return values
 
-    def _step(self, at: int, element: str, digits: str | None) -> int:
-        if digits is None:
-            return 1
-        if len(digits) > _MAX_DIGITS or int(digits) == 0:
-            self._refuse(at, element, wrong_step(self.unit))
-        return int(digits)
 
-    def _number(self, at: int, element: str, word: str) -> int:
-        if word.isdigit():
-            if len(word) > _MAX_DIGITS:
-                self._refuse(at, element, out_of_range(self.unit))
-            return int(word)
-        if word.lower() not in self.unit.names:
-            self._refuse(at, element, wrong_name(self.unit, word))
-        return self.unit.names.index(word.lower()) + self.unit.low
+def _hashed(unit: Unit, match: re.Match[str], step: int, hash_key: str) -> range:
+    """`H`: one value, or with a step the first value of a row; by a hash of the entry and the field."""
+    low, high = unit.low, min(unit.top, LAST_HASHED_DAY) if unit is UNITS[2] else unit.top
+    if match["hash_low"]:
+        lowest, highest = low, high
+        low, high = _number(unit, match["hash_low"]), _number(unit, match["hash_high"])
+        if not lowest <= low <= high <= highest:
+            what = f"H has to stay within {lowest}-{highest}, forwards."
+            raise _ElementError(what, f"Write H({lowest}-{highest}), or H alone.")
+    seed = f"{hash_key}\0{unit.name}".encode("utf-8", "surrogatepass")
+    number = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest(), "big")
+    size = high - low + 1
+    if match["step"]:
+        return range(low + number % min(step, size), high + 1, step)
+    return range(low + number % size, low + number % size + 1)
 
-    def _refuse(self, at: int, element: str, what_and_fix: tuple[str, str]) -> NoReturn:
-        what, fix = what_and_fix
-        raise ScheduleError(self.text, at, f'{self.unit.name} "{shown(element)}": {what}', fix)
+
+def _number(unit: Unit, word: str) -> int:
+    if word.isdigit():
+        if len(word) > _MAX_DIGITS:
+            raise _ElementError(*out_of_range(unit))
+        return int(word)
+    if word.lower() not in unit.names:
+        raise _ElementError(*wrong_name(unit, word))
+    return unit.names.index(word.lower()) + unit.low

@@ -321,6 +321,7 @@ SETTINGS_THAT_NEVER_WORK = {
     "sbatch: {time: 90m}": "E207 sbatch.time:",
     'entries: {a: {schedule: "0 3 * * *", command: x, sbatch: {mem: 4 GB}}}': "E207 entries.a.sbatch.mem:",
     'entries: {a: {schedule: "*/90 * * * *", command: x}}': "cronhpc.yaml:2: W104",
+    'entries: {a: {schedule: "foo-bar/2 * * * *", command: x}}': "cronhpc.yaml:2: E101",
     "scheduler: {sbatch: {time: 90m}}": "E207 scheduler.sbatch.time:",
     'entries: {a: {schedule: "@daily", command: x, sbatch: {mem: 1, mem-per-cpu: 1G}}}': "E208 --mem and --mem-per",
     'entries: {a: {schedule: "@daily", command: x, sbatch: {gpus-per-task: 1}}}': "E207 --gpus-per-task needs --ntasks",
