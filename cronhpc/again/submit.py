@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch import around, connect
 from cronhpc.batch.port import BatchError
-from cronhpc.batch.process import scrub
 from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
@@ -41,8 +40,7 @@ from cronhpc.engine.act import Actor
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.record import record
-from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, machine_zone, must_be_safe
-from cronhpc.inside.switch_file import owner
+from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, must_be_safe, site_here
 from cronhpc.script.sbatch_options import time_limit
 from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
@@ -52,7 +50,8 @@ from cronhpc.store.entries import read_script
 from cronhpc.store.files import DirectoryError, Paths, existing, is_listed, own_folder, read_bytes, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Decision, Job, Outcome
     from cronhpc.script.header import Header
@@ -288,21 +287,12 @@ class NoSeries(CronhpcError):
     """This job cannot queue another piece; its payload goes on all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
-    """The piece that this runs in."""
-
-    job_id: str
-    details: Mapping[str, str]
-    key: Key | None  # None for one that was not queued by us
-
-
 def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
     """Queue the next piece, or say why there is none. Raises NoSeries, BatchError, StateError, OSError."""
     site = by_its_disks_clock(site, now)
-    details = site.batch.describe(job_id)
+    details = {"JobId": job_id, **site.batch.describe(job_id)}
     with lease.held(site.paths.state / "lease", lease.myself(site.host, job_id, ""), seconds=_TIMEOUT):
-        one = _Again(site, asked, now, job_id, details)
+        one = _Again(site, asked, now, details)
         try:
             return one.run()
         except (CronhpcError, OSError) as error:
@@ -311,41 +301,42 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
 
 
 class _Again:
-    def __init__(self, site: Site, asked: Asked, now: int, job_id: str, details: Mapping[str, str]) -> None:
+    def __init__(self, site: Site, asked: Asked, now: int, details: Mapping[str, str]) -> None:
         self.site = site
         self.asked = asked
         self.now = now
+        self.details = details  # of the piece that this runs in
+        self.job_id = details["JobId"]
         self.lines: list[str] = []
-        self.directory = directory_id(site.paths)
-        self.queue = site.batch.queue()
-        self.claims = Claims(site.paths.claims)
+        self.memory = store_memory.load(site.paths.entries)
         self.jobs = self._jobs()
-        own = next(iter(self.jobs.jobs().get(job_id, ())), None)
+        own = next(iter(self.jobs.jobs().get(self.job_id, ())), None)
         owner = records(self.jobs).of(own) if own is not None else None
-        self.me = Me(job_id, details, owner.key if owner is not None else None)
-        going = [t.entry.name for t in self.jobs.series if owner is not None and entry_id(t.entry.name) == owner.entry]
-        self.name = asked.name or next(iter(going), "") or details.get("JobName", "")
+        self.key = owner.key if owner is not None else None  # None: it was not queued by us
+        known = (each.entry.name for each in self.jobs.series if owner and entry_id(each.entry.name) == owner.entry)
+        self.name = asked.name or next(known, "") or details.get("JobName", "")
         self.record = self._record(series_records.load(site.paths.state, self.name))
 
     def run(self) -> Answer:
         """Finish what has ended, then end, or queue the next piece."""
-        if self.me.key is None and self.record.seen != self.me.job_id and self._going():
+        if self.key is None and self.record.seen != self.job_id and self._going():
             return Answer(0, (f"series {self.name} is going on already: this start of it queues nothing",))
         self._refresh()
-        world = self._world()
+        self.world = self._world()
+        budget = attempts.Budget.of(self.world)
+        self.decisions = [d for each in attempts.decide(self.world) for d in budget.granted([each])]
         key = self._next_key()
-        reason = self._ended(world)
-        if reason:
+        if reason := self._ended():
             return self._end(reason)
         last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
         self.record.no_next = last and f"last piece: {last}"
-        decisions = [*self.decisions, *([] if last else self._submit(world, key))]
+        decisions = [*self.decisions, *([] if last else self._submit(key))]
         series_records.save(self.site.paths.state, self.record)
         return self._told(self._carry_out(decisions), key, last)
 
     def note_trouble(self, error: Exception) -> None:
         """For `status`: the series ends against its rules, unless another try goes through."""
-        if self.record.seen == self.me.job_id:  # else it is no piece of it
+        if self.record.seen == self.job_id:  # else it is no piece of it
             self.record.trouble = str(error)
             with suppress(OSError):
                 series_records.save(self.site.paths.state, self.record)
@@ -353,7 +344,9 @@ class _Again:
     # --- what is known of this series
 
     def _record(self, known: series_records.Record | None) -> series_records.Record:
-        script, workdir = _script_of(self.me, known, wrappers.run_path(self.site.paths.state))
+        script, workdir = _script_of(
+            self.details, known if self.key else None, wrappers.run_path(self.site.paths.state)
+        )
         refused = trust.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
             raise NoSeries(f"the next piece would read a script that is not trusted: {refused.what} " + refused.fix)
@@ -367,16 +360,16 @@ class _Again:
 
     def _refresh(self) -> None:
         """What this piece, the script as it is now and the command line say."""
-        known, details = self.record, self.me.details
+        known, details = self.record, self.details
         header = self._header(known.script)
-        if known.seen != self.me.job_id:  # a requeued piece is no further run
-            if self.me.key is None:
+        if known.seen != self.job_id:  # a requeued piece is no further run
+            if self.key is None:
                 self._begin(header)
             known.runs += 1
-            known.seen, known.at = self.me.job_id, self.now
+            known.seen, known.at = self.job_id, self.now
             known.next_slot = 0
-            log = log_path({"JobId": self.me.job_id, **details})
-            known.logs = [*known.logs, [self.me.job_id, log]][-_KEPT_ENDS:] if log else known.logs
+            log = log_path(details)
+            known.logs = [*known.logs, [self.job_id, log]][-_KEPT_ENDS:] if log else known.logs
         if self.asked.arguments is not None:
             known.arguments = list(self.asked.arguments)
         known.trouble = ""
@@ -389,26 +382,26 @@ class _Again:
 
     def _begin(self, header: Header) -> None:
         """Started by hand: a new series, which keeps what its command line asked for."""
-        if header.value("array") is not None or self.me.details.get("ArrayJobId"):
+        if header.value("array") is not None or self.details.get("ArrayJobId"):
             line = directive(self.site.batch.dialect, "array", "1-10%1")
             raise NoSeries(f"an array cannot queue itself: write {line}, whose tasks follow each other")
-        if self.me.details.get("HetJobId") or any(option.component for option in header.options):
+        if self.details.get("HetJobId") or any(option.component for option in header.options):
             raise NoSeries("a job of several components (hetjob) cannot queue itself")
         known, own = self.record, {option.name: option.value for option in header.options}
-        told = {**told_by_slurm(self.me.details, own), **self._logs_told(own)}
-        known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.me.job_id, [], []
+        told = {**told_by_slurm(self.details, own), **self._logs_told(own)}
+        known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.job_id, [], []
         known.options = [written(name, value) for name, value in told.items()]
         known.overruled = {name: own[name] or "" for name in told if name in own}
         lost = [f"--{name}" for name in NOT_KEPT if name not in {*own, *told}]
         said = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""
-        if not tells(self.me.details):
+        if not tells(self.details):
             said = f", as {self.site.batch.dialect.title} does not tell it: write options into the script"
         kept = shlex.join(known.options) or "nothing that the script does not say itself"
         self.lines.append(f"kept of the command line: {kept}{said}")
 
     def _logs_told(self, own: Mapping[str, str | None]) -> dict[str, str]:
         """Where the command line sends the log; later pieces go on in it, as nobody knows what it said of that."""
-        job, told = {"JobId": self.me.job_id, **self.me.details}, {}
+        job, told = self.details, {}
         out, err = job.get("StdOut", ""), job.get("StdErr", "")
         for option, shown in (("output", out), ("error", err if err != out else "")):
             pattern = log_pattern(shown, own.get(option), job)
@@ -426,121 +419,99 @@ class _Again:
 
     def _going(self) -> bool:
         """Whether another piece of this series is in the queue."""
-        return any(job.live and job.id != self.me.job_id for job in self._mine())
+        return any(job.live and job.id != self.job_id for job in self._mine())
 
     def _mine(self) -> list[Job]:
         """The jobs of this series in the queue, but for the one that a person started."""
         mine, known = entry_id(self.name), records(self.jobs)
-        return [job for job in self.queue.jobs if (key := known.key(job)) is not None and key.entry == mine]
+        return [job for job in self.jobs.listed if (key := known.key(job)) is not None and key.entry == mine]
 
     def _jobs(self) -> World:
-        """What is needed to tell whose the jobs in the queue are."""
-        self.memory = store_memory.load(self.site.paths.entries)
-        finished = {state.finished for state in self.memory.entries.values()}
-        return asked_about_doubtful(
-            self.site.batch,
-            World(
-                now=self.now,
-                directory_id=self.directory,
-                settings=self.site.settings,
-                series=read_series(self.site)[0],
-                claims=self.claims.read(finished),
-                queue=self.queue,
-            ),
-        )
-
-    def _world(self) -> World:
-        memory, series = self.memory, series_of(self.site, self.record)
-        mine = entry_id(self.name)
+        """The queue, and what tells whose the jobs in it are: every series and claim."""
+        site, queue = self.site, self.site.batch.queue()
         world = World(
             now=self.now,
-            directory_id=self.directory,
-            settings=self.site.settings,
-            series=(series,),
-            states=memory.entries,
-            claims=tuple(c for c in self.jobs.claims if c.key.entry == mine),
-            queue=self.jobs.queue,
-            kept=memory.scheduler,
-            call=Call(only=mine),
+            directory_id=directory_id(site.paths),
+            settings=site.settings,
+            series=read_series(site)[0],
+            states=self.memory.entries,
+            claims=Claims(site.paths.claims).read({state.finished for state in self.memory.entries.values()}),
+            queue=queue,
+            kept=self.memory.scheduler,
+            dialect=site.batch.dialect,
         )
+        return asked_about_doubtful(site.batch, world)
+
+    def _world(self) -> World:
+        """This series alone, as it is by now, and how its pieces have ended."""
+        mine = entry_id(self.name)
+        claims = tuple(claim for claim in self.jobs.claims if claim.key.entry == mine)
+        world = replace(self.jobs, series=(series_of(self.site, self.record),), claims=claims, call=Call(only=mine))
         world = attempts.recognised(with_switches(self.site, world))
-        claims = world.claims
-        ids = [c.job_id or "" for c in claims if c.state is not ClaimState.FINISHED]
-        since = min((c.at for c in claims if c.at), default=self.now) - 600
-        if self.record.runs <= _KEPT_ENDS and not any(row[0] == self.record.first for row in self.record.ran):
+        ids = [c.job_id or "" for c in world.claims if c.state is not ClaimState.FINISHED]
+        since = min((c.at for c in world.claims if c.at), default=self.now) - 600
+        if self.record.runs <= _KEPT_ENDS and not self._knows_first():
             ids.append(self.record.first)  # a person started it: no claim knows it
             since = self.now - _LONGEST
         try:
-            job_ends = self.site.batch.job_ends([i for i in ids if i and i != self.me.job_id], since)
+            job_ends = self.site.batch.job_ends([i for i in ids if i and i != self.job_id], since)
         except BatchError:
             job_ends = None  # nobody could be asked: nothing is finished
-        said = getattr(self.site.batch, "accounting_said", world.accounting)
-        world = replace(world, job_ends=job_ends, accounting=said)
-        budget = attempts.Budget.of(world)
-        self.reading, self.decisions = (
-            Reading(world, memory),
-            tuple(d for each in attempts.decide(world) for d in budget.granted([each])),
+        return replace(
+            world, job_ends=job_ends, accounting=getattr(self.site.batch, "accounting_said", world.accounting)
         )
-        return world
 
     # --- whether, and when
 
     def _next_key(self) -> Key:
         """The same however often this piece asks: a requeue, or a second copy of it, finds the claim."""
         if not self.record.next_slot:
-            own = self.me.key.slot if self.me.key is not None else 0
+            own = self.key.slot if self.key is not None else 0
             self.record.next_slot = pieces.next_slot(self.asked.rules, own, self.now)
         return Key(entry_id(self.name), self.record.next_slot)
 
-    def _ended(self, world: World) -> str:
-        switch = stop.switch_on(world, world.series[0].entry)
+    def _ended(self) -> str:
+        switch = stop.switch_on(self.world, self.world.series[0].entry)
         if switch is not None:
             return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
+        first = (self.world.job_ends or {}).get(self.record.first)
+        if first is not None and not self._knows_first():
+            self.record.ran.insert(0, _row_of(pieces.Ran.of(self.record.first, first)))
         until = bool(self.asked.rules.until) and is_listed(Path(self.asked.rules.until))
-        return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=self._ran(world))
+        ran = ran_of(self.record) + self._ends(self.decisions)  # those included that nobody has finished yet
+        return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=ran)
 
-    def _ran(self, world: World) -> list[pieces.Ran]:
-        """How earlier pieces ended, oldest first, those included that nobody has finished yet."""
-        self._remember_first(world)
-        jobs = {claim.key: claim.job_id or "" for claim in world.claims}
-        finishes = [d for d in self.decisions if isinstance(d, Finish)]
-        return ran_of(self.record) + [pieces.Ran.of(jobs.get(d.key, ""), d.job_end) for d in finishes]
+    def _knows_first(self) -> bool:
+        """Whether it is known how the piece ended that a person started."""
+        return any(row[0] == self.record.first for row in self.record.ran)
 
-    def _remember_first(self, world: World) -> None:
-        first = (world.job_ends or {}).get(self.record.first)
-        if first is not None and not any(row[0] == self.record.first for row in self.record.ran):
-            self.record.ran.insert(0, [self.record.first, str(first.result), first.started, first.ended])
+    def _ends(self, decisions: Iterable[Decision]) -> list[pieces.Ran]:
+        """The pieces that these finish, oldest first."""
+        jobs = {claim.key: claim.job_id or "" for claim in self.world.claims}
+        return [pieces.Ran.of(jobs.get(d.key, ""), d.job_end) for d in decisions if isinstance(d, Finish)]
 
-    def _submit(self, world: World, key: Key) -> list[Submit]:
+    def _submit(self, key: Key) -> list[Submit]:
         """The next piece, unless one waits already: of two started copies only one queues it."""
-        waiting = {job.id for job in self.queue.jobs if job.state == "PENDING"}
-        for claim in world.claims:
+        waiting = {job.id for job in self.world.listed if job.state == "PENDING"}
+        for claim in self.world.claims:
             if claim.key == key or (claim.state is not ClaimState.FINISHED and claim.job_id in waiting):
                 what = f"job {claim.job_id}" if claim.job_id else str(key)
                 self.lines.append(f"the next piece of {self.name} is queued already: {what}")
                 return []
         begin = None if self.asked.rules.after else key.slot
-        return [Submit(world.series[0].entry, key, Reason.SUBMIT, begin=begin)]
+        return [Submit(self.world.series[0].entry, key, Reason.SUBMIT, begin=begin)]
 
     # --- doing it
 
-    def _carry_out(self, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
+    def _carry_out(self, decisions: Iterable[Decision]) -> tuple[Outcome, ...]:
         plan = Plan(tuple(decisions), self.now)
-        outcomes = Actor(self.site, self.reading.world).carry_out(plan)
-        recorded = record(self.site, self.reading, plan, outcomes)
+        outcomes = Actor(self.site, self.world).carry_out(plan)
+        recorded = record(self.site, Reading(self.world, self.memory), plan, outcomes)
         self.lines += map(str, recorded.problems)
-        self._remember_ends(outcomes)
-        return outcomes
-
-    def _remember_ends(self, outcomes: Sequence[Outcome]) -> None:
-        jobs = {claim.key: claim.job_id or "" for claim in self.reading.world.claims}
-        for outcome in outcomes:
-            decision = outcome.decision
-            if isinstance(decision, Finish) and outcome.done is Done.OK:
-                job_end = decision.job_end
-                row = [jobs.get(decision.key, ""), str(job_end.result), job_end.started, job_end.ended]
-                self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
+        ended = self._ends(outcome.decision for outcome in outcomes if outcome.done is Done.OK)
+        self.record.ran = [*self.record.ran, *map(_row_of, ended)][-_KEPT_ENDS:]
         series_records.save(self.site.paths.state, self.record)
+        return outcomes
 
     def _end(self, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
@@ -557,7 +528,7 @@ class _Again:
         for outcome in outcomes:
             if isinstance(outcome.decision, Submit | Release) and outcome.decision.key == key:
                 if outcome.done is Done.OK:
-                    self._pause(outcome.job_id or "")
+                    self._pause(key, outcome.job_id or "")
                     said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
                     return Answer(0, (*self.lines, said), outcome.job_id or "")
                 error = NoSeries(f"the next piece of {self.name} is not queued: " + outcome.detail)
@@ -565,27 +536,34 @@ class _Again:
                 raise error
         return Answer(0, tuple(self.lines))
 
-    def _pause(self, job_id: str) -> None:
+    def _pause(self, key: Key, job_id: str) -> None:
         """A pause switch holds the piece that was just queued; its place in the queue stays."""
-        world = self.reading.world
-        for switch in world.standing("pause"):
+        for switch in self.world.standing("pause"):
             if stop.names(switch, self.name):
-                comment = self.record.comment or token(self.directory, str(self._next_key()))
-                self.site.batch.hold([job_id], f"{PAUSED}{self.directory} {comment}")
+                comment = self.record.comment or token(self.world.directory_id, str(key))
+                self.site.batch.hold([job_id], f"{PAUSED}{self.world.directory_id} {comment}")
                 self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")
                 return
+
+
+def _row_of(ran: pieces.Ran) -> list[Any]:
+    """As the record of a series keeps it."""
+    return [ran.job_id, str(ran.result), ran.started, ran.ended]
 
 
 _OURS = frozenset({"job-name", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
 
 
-def _script_of(me: Me, known: series_records.Record | None, wrapper: Path) -> tuple[str, str]:
-    """The script's real path (of `wrapper` the one that it runs), and its working folder. Raises NoSeries."""
-    workdir = me.details.get("WorkDir", "/")
-    if me.key is not None and known is not None:
-        return known.script, workdir
-    command = me.details.get("Command", "")
-    if me.details.get("BatchFlag") == "0":
+def _script_of(job: Mapping[str, str], series: series_records.Record | None, wrapper: Path) -> tuple[str, str]:
+    """The script's real path (of `wrapper` the one that it runs), and its working folder. Raises NoSeries.
+
+    `series`: the one of which `job` was queued as a piece.
+    """
+    workdir = job.get("WorkDir", "/")
+    if series is not None:
+        return series.script, workdir
+    command = job.get("Command", "")
+    if job.get("BatchFlag") == "0":
         raise NoSeries("this is no batch job: there is no script to run again. Submit a script.")
     if not command or command == "(null)":
         raise NoSeries(
@@ -623,10 +601,7 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
     if why := dict(batch.dialect.lacks).get("again"):
         raise CronhpcError(f"again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
-    environment = scrub(environ, batch.dialect, settings.environment)
-    zone = settings.timezone or machine_zone()
-    uid = os.getuid()
-    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone)
+    return site_here(paths, settings, batch, environ)
 
 
 _SETTINGS = b"""\

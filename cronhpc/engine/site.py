@@ -89,15 +89,20 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         submit_line=not known or all(known[2:]),
         script_options=_script_options,
     )
-    environment = scrub(saved, batch.dialect, settings.environment)
-    uid = os.getuid()
-    zone = settings.timezone or machine_zone()
-    if cache.get("zone", zone) != zone:
+    site = site_here(paths, settings, batch, saved)
+    if cache.get("zone", site.timezone) != site.timezone:
         cache = Cache()
-    if not problems and (cache.get("zone") != zone or "settings" not in cache):
-        cache.keep("zone", zone)
+    if not problems and (cache.get("zone") != site.timezone or "settings" not in cache):
+        cache.keep("zone", site.timezone)
         cache.keep("settings", [seen, settings_to_json(settings)])
-    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, problems)
+    return replace(site, cache=cache, problems=problems)
+
+
+def site_here(paths: Paths, settings: Settings, batch: Batch, environ: Mapping[str, str]) -> Site:
+    """As this process works on it. `environ`: what commands and runs get, before it is scrubbed."""
+    uid, zone = os.getuid(), settings.timezone or machine_zone()
+    environment = scrub(environ, batch.dialect, settings.environment)
+    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone)
 
 
 def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
