@@ -103,6 +103,8 @@ def render(
         "TICK": shlex.join(command()),
         "WORK": f"daemon --for {settings.interval + LONGER - _MARGIN}" if by_daemon else "tick",
         "COMMAND": "cronhpc",
+        "KEPT": " | ".join(dialect.kept),
+        "FOREIGN": " | ".join((*(f"{start}*" for start in dialect.foreign), *dialect.of_jobs)),
     }
     # in one pass: a folder may be called as one of these words is
     text = re.sub("@([A-Z]+)@", lambda word: values.get(word[1], word[0]), template(dialect.name))

@@ -2,14 +2,6 @@
 # Grid Engine; what each function is for is told in slurm.sh, beside this file.
 job=${JOB_ID:-0} node=${HOSTNAME:-}
 
-foreign() {
-  case $1 in
-    SGE_ROOT | SGE_CELL | SGE_QMASTER_PORT | SGE_EXECD_PORT) return 1 ;;
-    SGE_* | JOB_ID | JOB_NAME | JOB_SCRIPT | QUEUE | REQUEST | REQNAME | ARC | NHOSTS | NQUEUES | NSLOTS | RESTARTED | PE | PE_HOSTFILE) ;;
-    *) return 1 ;;
-  esac
-}
-
 # Two questions: who is in which state, and what these are; and one more where some are held. Where the master gives
 # no answer qstat prints another root, and ends with 0.
 queue() {
@@ -80,11 +72,8 @@ hand_in() {
     -o /dev/null -j y -wd / "${options[@]}" ${nodes:+-l "h=!(${nodes//,/|})"} "$copy" "$@"
 }
 
-let_go() { false; }
 let_begin() {
   TZ=UTC0 timeout "$limit" qalter -a "$(moment "$2")" "$1" >/dev/null && timeout "$limit" qrls "$1" >/dev/null
 }
 
 cancel() { timeout "$limit" qdel "$@"; }
-
-ended_as() { :; }

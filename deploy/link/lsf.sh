@@ -3,12 +3,6 @@
 job=${LSB_JOBID:-0} node=${LSB_HOSTS%% *}
 node=${node:-$HOSTNAME}
 
-foreign() {
-  case $1 in
-    LSB_* | LS_* | BSUB_*) ;;
-    *) return 1 ;;
-  esac
-}
 lsf() { TZ=UTC0 LC_ALL=C LSB_NTRIES=1 timeout "$limit" "$@"; }
 
 # Times are printed in minutes and without the year: the middle of the minute, not ahead of this node's clock by a day.
@@ -62,9 +56,6 @@ hand_in() {
   return 1
 }
 
-let_go() { false; }
 let_begin() { lsf bmod -b "$(moment "$2")" "$1" >/dev/null && lsf bresume "$1" >/dev/null; }
 
 cancel() { lsf bkill "$@"; }
-
-ended_as() { :; }

@@ -3,14 +3,6 @@
 job=${PBS_JOBID:-0} node=${HOSTNAME:-}
 job=${job%%.*}
 
-foreign() {
-  case $1 in
-    PBS_CONF_FILE | PBS_DEFAULT | PBS_EXEC | PBS_HOME | PBS_PRIMARY | PBS_SECONDARY | PBS_SERVER) return 1 ;;
-    PBS_* | NCPUS | OMP_NUM_THREADS) ;;
-    *) return 1 ;;
-  esac
-}
-
 # Two questions: whose jobs, and what these are; without an id the second would list everybody's. One that has ended
 # between the two is left out, and the exit code tells it (153; 35 where a history is kept).
 queue() {
@@ -75,9 +67,6 @@ hand_in() {
   done <<<"$answer"
 }
 
-let_go() { false; }
 let_begin() { timeout "$limit" env TZ=UTC0 qalter -a "$(moment "$2")" -h n "$1"; }
 
 cancel() { timeout "$limit" qdel "$@"; }
-
-ended_as() { :; }

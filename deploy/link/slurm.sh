@@ -1,15 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # a part of deploy/scheduler.slurm.in, which has the names that are not set here
-# Slurm. A file of another batch system sets the same two names, and has the same seven functions.
+# Slurm. A file of another batch system sets the same two names, and has the same functions; `let_go` and `ended_as` where
+# it can tell.
 job=${SLURM_JOB_ID:-0} node=${SLURMD_NODENAME:-}
-
-# What the batch system set for this job would change what its commands do in it, or hide jobs from them.
-foreign() { # NAME
-  case $1 in
-    SLURM_CONF | SLURM_JWT) return 1 ;;
-    SLURM_* | SLURMD_* | SBATCH_* | SRUN_* | SALLOC_* | SQUEUE_* | SCANCEL_* | SACCT_* | SCONTROL_* | SINFO_* | PMI* | OMPI_*) ;;
-    *) return 1 ;;
-  esac
-}
 
 # One row a job of this user: id|state|name|reason|start|submitted|comment|command. Fails where there is no answer.
 queue() { SLURM_TIME_FORMAT=%s timeout "$limit" squeue --me --noheader --format='%i|%T|%j|%r|%S|%V|%k|%o'; }

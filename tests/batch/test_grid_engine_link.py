@@ -123,12 +123,3 @@ def test_a_held_link_gets_its_begin_before_its_release(link: Link) -> None:
     link("hand_in mine 1 c '' yes; let_begin 8 1795791600")
     assert " -h " in link.calls[0]
     assert link.calls[1:] == ["UTC0 qalter -a 202611271500.00 8", "Asia/Tokyo qrls 8"]
-
-
-@pytest.mark.parametrize(
-    ("name", "gone"), [("SGE_ROOT", False), ("SGE_TASK_ID", True), ("JOB_NAME", True), ("JOBS", False), ("PE", True)]
-)
-def test_what_the_batch_system_set_for_this_job_goes_and_the_way_to_the_cell_stays(
-    link: Link, name: str, *, gone: bool
-) -> None:
-    link(f"foreign {name}", code=0 if gone else 1)

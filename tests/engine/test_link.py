@@ -19,6 +19,7 @@ from cronhpc.batch.slurm.text import NO_SUBMIT
 from cronhpc.core.model import Settings, Started
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
+from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, Dialect
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths, write_json
 
@@ -119,6 +120,25 @@ def stand(tmp_path: Path) -> Stand:
     text = re.sub(r"^.* --dir .* --link .*$", "true", text, flags=re.MULTILINE)
     (paths.scheduler / "scheduler.slurm").write_text(text)
     return Stand(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "variables", "left"),
+    [
+        pytest.param(SLURM, "SLURM_CONF SLURM_JWT SLURM_JOB_ID SQUEUE_USERS PMI_RANK OMPI_X", "SLURM_CONF SLURM_JWT"),
+        pytest.param(GRID_ENGINE, "SGE_ROOT SGE_TASK_ID JOB_NAME JOBS PE", "JOBS SGE_ROOT"),
+        pytest.param(PBS, "PBS_CONF_FILE PBS_SERVER PBS_JOBID NCPUS CPUS", "CPUS PBS_CONF_FILE PBS_SERVER"),
+        pytest.param(LSF, "LSF_ENVDIR LSB_JOBID LS_SUBCWD LSF_X BSUB_QUIET", "LSF_ENVDIR LSF_X"),
+    ],
+    ids=["Slurm", "Grid Engine", "PBS", "LSF"],
+)
+def test_what_the_batch_system_set_for_this_job_goes_and_the_way_to_it_stays(
+    dialect: Dialect, variables: str, left: str, tmp_path: Path
+) -> None:
+    text, _ = scheduler.render(Paths(tmp_path), Settings(), ID, "/bin", dialect=dialect)
+    (line,) = re.findall(r"^for name in \$\(compgen -e\).*$", text, re.MULTILINE)
+    argv = ["bash", "-c", f"unset PWD SHLVL _\n{line}\ncompgen -e"]
+    assert subprocess.check_output(argv, env=dict.fromkeys(variables.split(), "x"), text=True).split() == left.split()
 
 
 MINUTE = 60
