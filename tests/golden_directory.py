@@ -42,6 +42,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
 from tests.view_situations import NOW, at
+from tests.worlds import waits_for
 
 ID = "ab12cd"
 OLD = at("10:00", 18)  # when all scripts but the new one were put there
@@ -127,9 +128,9 @@ class Cluster:
 
     def submit(self, job: Submission) -> str:
         self.number += 1
-        reason = "JobHeldUser" if job.held else "BeginTime"
+        why = waits_for("JobHeldUser" if job.held else "BeginTime")
         name, number = job.job_name or Path(job.script).stem, str(self.number)
-        made = Job(number, "PENDING", name, job.comment, reason, start=job.begin, submitted=NOW, command=job.script)
+        made = Job(number, "PENDING", name, job.comment, **why, start=job.begin, submitted=NOW, command=job.script)
         self.jobs.append(made)
         return made.id
 
@@ -138,7 +139,7 @@ class Cluster:
         self.jobs = [replace(job, **facts) if job.id in ids else job for job in self.jobs]
 
     def release(self, job_ids: Sequence[str]) -> None:
-        self._change(job_ids, reason="Priority")
+        self._change(job_ids, **waits_for("Priority"))
 
     def cancel(self, job_ids: Sequence[str], **_: bool) -> None:
         self._change(job_ids, state="CANCELLED", ended=NOW)
@@ -150,13 +151,13 @@ class Cluster:
         self._change([job_id], start=at, **({} if comment is None else {"comment": comment}))
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        self._change(job_ids, reason="JobHeldUser", comment=comment)
+        self._change(job_ids, **waits_for("JobHeldUser"), comment=comment)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         self._change(job_ids, comment=comment)
 
     def unhold(self, job_ids: Sequence[str], comment: str) -> None:
-        self._change(job_ids, reason="Priority", comment=comment)
+        self._change(job_ids, **waits_for("Priority"), comment=comment)
 
     def job_ends(self, *_: object) -> Mapping[str, JobEnd]:
         return {}
@@ -289,7 +290,7 @@ def jobs(root: Path) -> Iterator[Job]:
         runs = state == "RUNNING"
         start = slot + 8 if runs else slot if reason == "BeginTime" else at("16:30") if reason == "Resources" else None
         yield Job(
-            number, state, name, token(ID, str(Key(name, slot))), reason, start=start,
+            number, state, name, token(ID, str(Key(name, slot))), **waits_for(reason), start=start,
             submitted=min(slot + 4, at("14:00:04")), partition="cpu", account="abc", workdir=str(root),
             nodes="cpu3" if runs else "",
         )  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cronhpc.batch.slurm.rows import fault_of
 from cronhpc.core.model import (
     Adopt,
     Call,
@@ -109,7 +110,13 @@ def claim(name: str, clock: str, step: ClaimState, job_id: str | None = None, at
 
 def job(number: int, status: str = "RUNNING", *, of: Key | None = None, **more: Any) -> Job:
     comment = token(ID, str(of)) if of else more.pop("comment", "")
+    more = waits_for(more.get("reason", "")) | more
     return Job(str(number), status, comment=comment, **more)
+
+
+def waits_for(reason: str) -> dict[str, Any]:
+    """A pending job's reason, and what Slurm means by it, for `replace`."""
+    return {"reason": reason, "fault": fault_of(reason)}
 
 
 def held(number: int, of: Key) -> Job:
@@ -118,6 +125,7 @@ def held(number: int, of: Key) -> Job:
 
 def link(number: int, start: str, kind: str = "link", status: str = "PENDING", **more: Any) -> Job:
     more.setdefault("reason", "BeginTime" if status == "PENDING" else "None")
+    more = waits_for(more["reason"]) | more
     comment = token(ID, f"{kind} {at(start)} {more.pop('fingerprint', PRINT)}")
     return Job(str(number), status, name=f"cronhpc-{ID}", comment=comment, start=at(start), **more)
 

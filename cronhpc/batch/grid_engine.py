@@ -287,16 +287,20 @@ _NOTHING = Details("", 0, None, "", "", (), "", "")
 def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent: Container[Row]) -> Job:
     stuck = "t" in row.state and row.at is not None and row.at < now - _TRANSFER
     waits = "q" in row.state or stuck
-    reason = ""
+    fault, reason = None, ""
     if "E" in row.state:
-        why = f": {more.trouble}" if more.trouble else ""
-        reason = f"{Fault.ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
+        fault, why = Fault.ERROR_STATE, f": {more.trouble}" if more.trouble else ""
+        reason = f"{fault}, held until: {GRID_ENGINE.clear} {row.id}{why}"
     elif stuck:
-        reason = f"{Fault.STUCK}, held until: {GRID_ENGINE.force} {row.id}"
+        fault = Fault.STUCK
+        reason = f"{fault}, held until: {GRID_ENGINE.force} {row.id}"
     elif "d" in row.state and row in silent:
-        reason = f"{Fault.UNENDING}: its node does not answer"
+        fault = Fault.UNENDING
+        reason = f"{fault}: its node does not answer"
+    elif waits and "h" in row.state and more.depends and row.id not in held_by_user:
+        reason = "Dependency"
     elif waits and "h" in row.state:
-        reason = "JobHeldUser" if row.id in held_by_user else "Dependency" if more.depends else "JobHeldAdmin"
+        reason = fault = Fault.HELD_BY_USER if row.id in held_by_user else Fault.HELD_BY_ADMIN
     elif waits and more.begin:
         reason = "BeginTime"
     state = "PENDING" if waits else "COMPLETING" if "d" in row.state else "RUNNING"
@@ -308,6 +312,7 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent
         tasks=row.tasks,
         state=state,
         reason=reason,
+        fault=fault,
         name=row.name,
         comment=more.comment,
         start=(more.begin or None) if waits else row.at,

@@ -303,9 +303,12 @@ def job(record: Mapping[str, str], now: int) -> Job:
     why = record.get("pend_reason", "").strip()
     started = moment(record.get("start_time", ""), now)
     waits = state in {"PEND", "PSUSP", "WAIT"}
-    reason = f"{Fault.UNENDING}: its node does not answer" if state == "ZOMBI" else ""
-    if state == "PSUSP":
-        reason = "JobHeldAdmin" if re.search("admin|root", why) else "JobHeldUser"
+    fault, reason = None, ""
+    if state == "ZOMBI":
+        fault = Fault.UNENDING
+        reason = f"{fault}: its node does not answer"
+    elif state == "PSUSP":
+        reason = fault = Fault.HELD_BY_ADMIN if re.search("admin|root", why) else Fault.HELD_BY_USER
     elif waits:
         reason = "BeginTime" if begin is not None and begin > now else why.partition(";")[0]
     code = record.get("exit_code", "")
@@ -318,6 +321,7 @@ def job(record: Mapping[str, str], now: int) -> Job:
         # a host that is lost may still run it: a state that nobody knows is no end
         state=_ended(record, started) if state == "EXIT" else _STATES.get(state, "RUNNING"),
         reason=reason,
+        fault=fault,
         name=re.sub(r"\[[^\[\]]*\](%\d+)?$", "", record.get("job_name", "")),
         comment=comment,
         start=begin if waits else started,

@@ -31,7 +31,7 @@ from cronhpc.batch.commands import (
 from cronhpc.batch.local import supervisor as files
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import run_many
-from cronhpc.core.model import TOKEN, Job, JobEnd, Queue, Result, log_name, task_list
+from cronhpc.core.model import TOKEN, Fault, Job, JobEnd, Queue, Result, log_name, task_list
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import PBS
@@ -320,12 +320,12 @@ def _parts(job: Job, tasks: Sequence[int]) -> Sequence[str]:
 
 def _job(row: Row, whole: Row, comment: str | None) -> Job:
     state, held, begin = row.text("job_state"), whole.text("Hold_Types").strip("n"), row.instant("Execution_Time")
-    reason = ""
+    fault, reason = None, ""
     waits = state not in _STATES
     depends = "s" in held and whole.text("depend") != ""  # the server holds what waits for another job
     held = held.replace("s", "") if depends else held
     if waits and held:
-        reason = "JobHeldUser" if held == "u" else "JobHeldAdmin"
+        reason = fault = Fault.HELD_BY_USER if held == "u" else Fault.HELD_BY_ADMIN
     elif waits and depends:
         reason = "Dependency"
     elif waits and begin is not None:
@@ -335,6 +335,7 @@ def _job(row: Row, whole: Row, comment: str | None) -> Job:
         id=row.number,
         state="PENDING" if waits else _STATES[state],
         reason=reason,
+        fault=fault,
         name=row.text("Job_Name"),
         comment=row.comment if comment is None else comment,
         start=begin if waits else row.instant("stime"),

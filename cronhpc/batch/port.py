@@ -177,7 +177,7 @@ class Batch(Protocol):
         return None
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit and others.
+        """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition and others; and its Fault.
 
         Raises Unreachable; BatchError where there is no such job.
         """

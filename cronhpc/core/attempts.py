@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Cancel,
     ClaimState,
     EntryState,
+    Fault,
     Finish,
     JobEnd,
     Key,
@@ -187,8 +188,6 @@ def suspension(world: World, entry: Entry | None) -> str:
 
 # --- what is to be done ----------------------------------------------------------------------------------------------
 
-# What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
-_IMPOSSIBLE = "BadConstraints"
 _TAKEN_BACK = "it was taken back before its slot had come"
 _LOST_TRIES = 3  # a held job that vanishes is submitted again this often
 
@@ -456,10 +455,11 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
         yield Withdraw(claim.key, claim.name, job_id, why)
         return
-    impossible = claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live)
+    # what sbatch refuses at once it takes of a held job: Slurm finds out when it is released
+    impossible = claim.state is not ClaimState.SUBMITTED and all(job.fault is Fault.IMPOSSIBLE for job in live)
     if impossible and not (ahead and claim.holds):  # one ahead of its slot may be fixed until that has come
         yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
-        why = f"its request can never be met here (the queue says {_IMPOSSIBLE})"
+        why = f"its request can never be met here (the queue says {live[0].reason})"
         yield Finish(claim.key, claim.name, JobEnd(Result.REFUSED, detail=why))
         return
     held = any(job.held_by_user for job in live)

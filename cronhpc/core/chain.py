@@ -118,7 +118,8 @@ def _as_told(job_id: str, link: LinkRecord, facts: Mapping[str, str], uid: int, 
     if state in ENDS or not facts.get("UserId", ours).endswith(ours):  # where ids began anew
         return None
     name, reason = facts.get("JobName", ""), facts.get("Reason", "")
-    return Job(job_id, state, name, reason=reason, start=link.slot or None, submitted=link.at)
+    fault = Fault(facts["Fault"]) if "Fault" in facts else None
+    return Job(job_id, state, name, reason=reason, fault=fault, start=link.slot or None, submitted=link.at)
 
 
 def _young(world: World, link: LinkRecord) -> bool:
@@ -298,7 +299,7 @@ def unfit(world: World, job: Job) -> str:
     """Why a pending link cannot serve; "" if it can. A partition that is down is waited for."""
     if job.held:
         return f"it is held ({job.reason})"
-    if job.reason in NEVER_STARTS:
+    if job.fault in NEVER_STARTS:
         return f"it can never start ({job.reason})"
     link = records(world).link(job)
     if world.chain.fingerprint and (link is None or link.fingerprint != world.chain.fingerprint):
@@ -310,7 +311,7 @@ def stuck_problems(world: World, dialect: Dialect) -> Iterator[Problem]:
     """Links that a node does not answer for: others take their places, and they go by an order of somebody only."""
     links = Links.of(world)
     for job in (*links.successors, *links.spares):
-        if Fault.of(job.reason) is Fault.STUCK:
+        if job.fault is Fault.STUCK:
             what = f"job {job.id}, a link of the scheduler, is {Fault.STUCK}: its node has not said that it runs"
             fix = f"{dialect.force} {job.id} (some sites leave that to administrators). If no other link waits: "
             yield Problem("W366", what, fix + _START)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cronhpc.core.identity import TWO_LOOKS
 from cronhpc.core.model import (
+    NEVER_STARTS,
     Done,
     Fault,
     Problem,
@@ -11,7 +12,6 @@ from cronhpc.core.model import (
     Result,
     cancelling,
     command,
-    may_never_start,
     restarted,
 )
 from cronhpc.cron.values import replace
@@ -171,8 +171,8 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     for run in entry.runs:
         yield from _restarts_often(entry, run, dialect)
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
-        unending = Fault.of(run.reason) is Fault.UNENDING
-        if held or unending or may_never_start(run.reason):
+        unending = run.fault == Fault.UNENDING
+        if held or unending or run.fault in _NOT_BY_ITSELF:
             cannot = f"cannot {'end' if unending else 'start'}: {text.one_line(run.reason)}"
             fix = letting_go(run, dialect) or cancelling(dialect, run.job or "")
             yield _notice("held", name, f"job {run.job} {cannot}", fix, cannot, when="since", at=run.since)
@@ -181,16 +181,23 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
             yield _problem("note", name, note if note.line else replace(note, file=""), own=entry.source)
 
 
+_NOT_BY_ITSELF = NEVER_STARTS | {Fault.MAY_NEVER_START}
+
+
 def letting_go(run: LiveRun, dialect: Dialect) -> str:
     """What lets it start, or end, that cannot, by why it cannot; "" where nothing does."""
-    known = {Fault.ERROR_STATE: dialect.clear, None: dialect.release if run.held else ""}
-    ends_it = known.get(Fault.of(run.reason), dialect.force)
+    by_fault: dict[str | None, str] = {
+        Fault.ERROR_STATE: dialect.clear,
+        Fault.STUCK: dialect.force,
+        Fault.UNENDING: dialect.force,
+    }
+    ends_it = by_fault.get(run.fault, dialect.release if run.held else "")
     return f"{ends_it} {run.job}" if ends_it else ""
 
 
 def _just_released(run: LiveRun, now: int) -> bool:
     """Whether it is held as it was submitted, and so lately that the list of jobs may be older than its release."""
-    return run.reason == "JobHeldUser" and run.since is not None and now - run.since < TWO_LOOKS
+    return run.fault == Fault.HELD_BY_USER and run.since is not None and now - run.since < TWO_LOOKS
 
 
 def _last_results(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:

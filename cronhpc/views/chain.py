@@ -7,11 +7,11 @@ from enum import StrEnum
 from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
+    HOLDS,
     NEVER_STARTS,
     Disabled,
     Done,
     Fault,
-    Job,
     LeaveChain,
     MoveLink,
     Result,
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Advice, JobEnd, Outcome, Plan, World
+    from cronhpc.core.model import Advice, Job, JobEnd, Outcome, Plan, World
     from cronhpc.views.style import Style
 
 
@@ -87,10 +87,10 @@ def _runs_ahead(world: World, plan: Plan, outcomes: Iterable[Outcome], last: int
 def _link(jobs: tuple[Job, ...]) -> Link | None:
     if not jobs:
         return None
-    stuck = [job.held or job.reason in NEVER_STARTS for job in jobs]
+    stuck = [job.held or job.fault in NEVER_STARTS for job in jobs]
     job = jobs[stuck.index(min(stuck))]  # one that can start goes first
     # the batch system still names the time that a stuck one asked for
-    return Link(job.id, None if all(stuck) else job.start, job.reason)
+    return Link(job.id, None if all(stuck) else job.start, job.reason, job.fault)
 
 
 class State(StrEnum):
@@ -150,7 +150,7 @@ def _health_at_work(chain: Chain, now: int) -> State:
 
 def _kept_back(link: Link, now: int) -> bool:
     """Whether its time has come, it waits for more than its turn, and no tick puts another in its place: no nodes."""
-    replaced = Job("", "PENDING", reason=link.reason).held or link.reason in NEVER_STARTS
+    replaced = link.fault in HOLDS | NEVER_STARTS
     return (link.at is None or link.at < now) and not replaced and link.reason not in _PLAIN | _SOON
 
 
@@ -182,7 +182,7 @@ def fix_of(chain: Chain, state: str, start: Advice) -> str:
 
 def _may_start(link: Link | None) -> bool:
     """Whether a tick may come of it by itself."""
-    return link is not None and Fault.of(link.reason) is not Fault.STUCK
+    return link is not None and link.fault != Fault.STUCK
 
 
 def _overdue(chain: Chain, last: int, now: int) -> bool:

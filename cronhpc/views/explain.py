@@ -178,9 +178,9 @@ def _live_sentence(run: LiveRun, style: Style, known: Status) -> str:
         does = "The tick at work does that in seconds; was it killed, the next one finds the job or submits it: "
         return f"It is being submitted ({which}): {since}, its job not recorded yet. {does}" + command("tick")
     head = f"Job {run.job} ({which})"
-    let_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM)) if run.held or Fault.of(run.reason) else ""
+    let_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM))
     fix = f" Let it go: {let_go}" if let_go else ""
-    if Fault.of(run.reason) is Fault.UNENDING:
+    if run.fault == Fault.UNENDING:
         return f"{head} is {text.one_line(run.reason)}.{fix}"
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""

@@ -46,6 +46,7 @@ class Link:
     job: str | None
     at: Instant | None
     reason: str
+    fault: str | None = None  # why it goes no further until somebody does something (Fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class LiveRun:
     ahead: bool  # its slot is to come
     node: str
     paused: bool | None = None  # a pause switch holds it
+    fault: str | None = None  # as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +290,8 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": "", "ended_badly": None},
     EntryStatus: {"retries": 0},
     SeriesStatus: {"crashed": False},
-    LiveRun: {"absent": None, "restarts": None, "paused": None},
+    Link: {"fault": None},
+    LiveRun: {"absent": None, "restarts": None, "paused": None, "fault": None},
     SwitchStatus: {"ended": None, "unmatched": None},
     Notice: {"cause": None},
     Trouble: {"cause": None},

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
-from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Fault, Finish, Key, Result, command, restarted
+from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
 from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun
 
@@ -105,7 +105,8 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent
         state="ENDED" if gone else job.state if job else unlisted if claim.job_id else "SUBMITTING",
         absent=str(absent or ""),
         restarts=job.restarts if job else 0,
-        reason=job.reason if job and (job.waits or Fault.of(job.reason)) else "",
+        reason=job.reason if job and (job.waits or job.fault) else "",
+        fault=job.fault if job else None,
         held=bool(job and job.held),
         started=started,
         since=started or claim.recorded or claim.at or None,
@@ -126,7 +127,7 @@ def just_submitted(key: Key, job_id: str, now: int) -> LiveRun:
 def first_piece(job: Job) -> LiveRun:
     """The piece of a series that a person started: there is no claim of it."""
     started, reason = (None, job.reason) if job.waits else (job.start, "")
-    return LiveRun(job.id, None, 1, True, job.state, None, None, reason, held=job.held,  # noqa: FBT003 - by hand
+    return LiveRun(job.id, None, 1, True, job.state, None, None, reason, held=job.held, fault=job.fault,  # noqa: FBT003 - by hand
         started=started, since=started, ready=None, ahead=False, node=job.nodes)  # fmt: skip
 
 

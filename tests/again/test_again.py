@@ -28,7 +28,7 @@ from cronhpc.store.files import Paths
 from cronhpc.store.settings import read_settings
 from cronhpc.store.wrappers import run_path, run_text
 from tests.faults import Disk
-from tests.worlds import at, clock
+from tests.worlds import at, clock, waits_for
 
 HOURLY = Rules(every=3600)
 AFTER = Rules(after=True)
@@ -58,8 +58,8 @@ class Batch:
         if failure is not None and not self.accepts:
             raise failure
         number = str(max(map(int, self.jobs), default=100) + 1)
-        reason = "JobHeldUser" if job.held else "BeginTime"
-        self.jobs[number] = Job(number, "PENDING", job.job_name or "", job.comment, reason, start=job.begin)
+        why = waits_for("JobHeldUser" if job.held else "BeginTime")
+        self.jobs[number] = Job(number, "PENDING", job.job_name or "", job.comment, start=job.begin, **why)
         self.given[number] = job
         self.details[number] = {**self.details["100"], "Command": job.script}
         if failure is not None:
@@ -68,7 +68,7 @@ class Batch:
 
     def release(self, job_ids: Sequence[str]) -> None:
         for each in job_ids:
-            self.jobs[each] = replace(self.jobs[each], reason="BeginTime")
+            self.jobs[each] = replace(self.jobs[each], **waits_for("BeginTime"))
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         for each in job_ids:
@@ -77,11 +77,11 @@ class Batch:
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         for each in job_ids:
             if self.jobs[each].state == "PENDING" or not pending_only:
-                self.jobs[each] = replace(self.jobs[each], state="CANCELLED", reason="None")
+                self.jobs[each] = replace(self.jobs[each], state="CANCELLED", **waits_for("None"))
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         for each in job_ids:
-            self.jobs[each] = replace(self.jobs[each], reason="JobHeldUser", comment=comment)
+            self.jobs[each] = replace(self.jobs[each], comment=comment, **waits_for("JobHeldUser"))
 
     def job_ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
         found = {each: self.known[each] for each in job_ids if each in self.known}
@@ -104,7 +104,7 @@ class Stage:
     def starts(self, job: str, now: str) -> None:
         """A piece begins to run."""
         self.now = at(now)
-        self.batch.jobs[job] = replace(self.batch.jobs[job], state="RUNNING", reason="None")
+        self.batch.jobs[job] = replace(self.batch.jobs[job], state="RUNNING", **waits_for("None"))
 
     def ends(self, job: str, result: Result, took: int) -> None:
         """It ends; the first one had waited in the queue for a week."""

@@ -21,8 +21,8 @@ from cronhpc.batch.slurm.job_ends import (
     restarts_of,
     used_of,
 )
-from cronhpc.batch.slurm.rows import moment, queue_format, queue_rows
-from cronhpc.core.model import Job, JobEnd, Result, task_list
+from cronhpc.batch.slurm.rows import fault_of, moment, queue_format, queue_rows
+from cronhpc.core.model import Fault, Job, JobEnd, Result, task_list
 
 DATA = Path(__file__).parents[1] / "data"
 MARK = "\x1e0123abcd\x1f"
@@ -77,6 +77,30 @@ def test_a_held_part_of_an_array_is_told_from_the_rest(real: dict[str, Job]) -> 
 def test_a_job_put_back_held_counts_as_held_but_by_nobody(real: dict[str, Job]) -> None:
     assert real["106"].held
     assert not real["106"].held_by_user
+
+
+@pytest.mark.parametrize(
+    ("reason", "fault"),
+    [
+        ("JobHeldUser", Fault.HELD_BY_USER),
+        ("JobHeldAdmin", Fault.HELD_BY_ADMIN),
+        ("launch failed requeued held", Fault.HELD),
+        ("job requeued in held state", Fault.HELD),
+        ("BeginTime, held (REQUEUE_HOLD)", Fault.HELD),
+        ("BadConstraints", Fault.IMPOSSIBLE),
+        ("DependencyNeverSatisfied", Fault.NEVER_STARTS),
+        ("PartitionTimeLimit", Fault.NEVER_STARTS),
+        ("InvalidQOS", Fault.MAY_NEVER_START),
+        ("QOSMaxWallDurationPerJobLimit", Fault.MAY_NEVER_START),
+        ("QOSMaxJobsPerUserLimit", None),
+        ("PartitionDown", None),
+        ("Priority", None),
+        ("BeginTime", None),
+        ("None", None),
+    ],
+)
+def test_what_a_reason_of_slurm_means(reason: str, fault: Fault | None) -> None:
+    assert fault_of(reason) is fault
 
 
 def test_times_are_epoch_seconds_and_a_plan_is_no_end(real: dict[str, Job]) -> None:

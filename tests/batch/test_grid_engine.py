@@ -16,7 +16,7 @@ from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.grid_engine import GridEngine
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
-from cronhpc.core.model import Job, Result
+from cronhpc.core.model import Fault, Job, Result
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.script.header import read_header
 
@@ -43,6 +43,7 @@ def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
     assert states["343"] == ("broken", "PENDING", "in an error state, held until")
     assert "can't chdir to /nonexist" in jobs["343"].reason
     assert jobs["343"].held
+    assert jobs["343"].fault is Fault.ERROR_STATE
     assert jobs["339"].held_by_user
     assert jobs["339"].comment == "d1a2/nightly@20261128T0100Z.1"
     assert jobs["341"].nodes == "localhost"
@@ -65,6 +66,7 @@ def test_a_job_whose_node_does_not_say_that_it_runs_is_stuck(
     rows = [row._replace(state=state) for row in grid_engine.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
     (job,) = grid_engine.jobs(rows, {}, frozenset(), NOW + later)
     assert (job.state, job.held, job.reason) == known
+    assert (job.fault is Fault.STUCK) == job.held
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,7 @@ def test_a_job_that_a_silent_node_does_not_end_is_stuck(state: str, reason: str)
     rows = [row._replace(state=state) for row in grid_engine.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
     (job,) = grid_engine.jobs(rows, {}, frozenset(), NOW, rows)
     assert (job.live, job.reason) == (True, reason)
+    assert job.fault is (Fault.UNENDING if reason else None)
 
 
 def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:

@@ -14,7 +14,7 @@ from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.lsf import Lsf
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
-from cronhpc.core.model import Job, Result
+from cronhpc.core.model import Fault, Job, Result
 from cronhpc.script.dialect import LSF
 from cronhpc.script.header import read_header
 
@@ -329,6 +329,7 @@ def test_a_job_of_lsf_has_the_state_and_reason_of_slurm(
     begin = {"job_description": f"x|{NOW + 60}"}
     found = job(**({"stat": stat} | begin | more))
     assert (found.state, found.reason) == (state, reason)
+    assert found.fault == {"PSUSP": reason, "ZOMBI": Fault.UNENDING}.get(stat)
 
 
 def test_the_begin_of_a_job_that_waits_is_in_its_description() -> None:

@@ -71,6 +71,7 @@ DEPENDS = "afterok:711.pbshost@pbshost"
 def test_states_and_holds(facts: dict[str, str], state: str, reason: str) -> None:
     found = {job.id: job for job in pbs.jobs(altered("pbs-qstat-f.json", "712", **facts), {})}["712"]
     assert (found.state, found.reason) == (state, reason)
+    assert found.fault == (reason if reason.startswith("JobHeld") else None)
 
 
 def test_tasks_that_run_are_rows_of_their_own_and_those_that_have_ended_are_none() -> None:

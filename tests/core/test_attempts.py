@@ -506,7 +506,7 @@ def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) 
 
 
 NEXT, SPARE = link(11, "16:00"), link(12, "16:30", "spare")
-HANGS = f"{Fault.STUCK}, held"
+HANGS: dict[str, Any] = {"reason": "stuck in its start, held", "fault": Fault.STUCK}
 
 CHAINS: dict[str, tuple[World, list[str]]] = {
     "all is well: both are kept": (linked(NEXT, SPARE), ["keep successor 11", "keep spare 12"]),
@@ -548,7 +548,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         ["cancel successor 11", "submit successor", "keep spare 12"],
     ),
     "a successor whose node does not say that it runs is replaced, and so is the spare": (
-        linked(link(11, "16:00", reason=HANGS), link(12, "16:30", "spare", reason=f"{Fault.STUCK}, held")),
+        linked(link(11, "16:00", **HANGS), link(12, "16:30", "spare", **HANGS)),
         ["cancel successor 11", "submit successor", "cancel spare 12", "submit spare"],
     ),
     "a successor whose dependency can never be satisfied is replaced": (
@@ -807,7 +807,7 @@ def test_a_node_on_which_a_link_never_ran_is_avoided(job: Job, bad: bool) -> Non
 
 
 def test_a_link_that_hangs_in_its_start_is_named_with_what_ends_it() -> None:
-    seen = linked(link(11, "16:00", reason=HANGS), link(13, "16:00"), SPARE)
+    seen = linked(link(11, "16:00", **HANGS), link(13, "16:00"), SPARE)
     (found,) = core_chain.stuck_problems(seen, GRID_ENGINE)
     assert "job 11, a link of the scheduler, is stuck in its start" in found.what
     assert found.fix.startswith("qdel -f 11 ")

@@ -12,6 +12,7 @@ from cronhpc.core.model import Job, Problem, Queue
 from cronhpc.core.model.site import Disk, Finding
 from cronhpc.doctor import look
 from cronhpc.doctor.judge import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
+from tests.worlds import waits_for
 
 GIB = 1 << 30
 SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), "shared", 100 * GIB, 900 * GIB, 10**6, 10**7)
@@ -174,17 +175,17 @@ def test_trust_has_its_own_words() -> None:
     assert worst(list(of_trust(None, None))) == []
 
 
-KEPT = Job("7", "PENDING", "cronhpc-doctor-held", "cronhpc-doctor=a1", "JobHeldUser", start=5000)
+KEPT = Job("7", "PENDING", "cronhpc-doctor-held", "cronhpc-doctor=a1", start=5000, **waits_for("JobHeldUser"))
 SITES: dict[str, tuple[Job | None, list[tuple[str, str]], str]] = {
     "all is kept": (KEPT, [], "keeps a job's hold, time to begin, comment and name"),
     "the comment is replaced": (replace(KEPT, comment="proj=x"), [("warning", "options")], "replaces a job's comment"),
     "the comment gets a prefix": (replace(KEPT, comment="x cronhpc-doctor=a1"), [], "adds to a job's comment"),
     "the name is changed": (replace(KEPT, name="x"), [("warning", "options")], "changes a job's name"),
-    "--hold is dropped": (replace(KEPT, reason="BeginTime"), [("error", "options")], "drops a job's hold"),
+    "--hold is dropped": (replace(KEPT, **waits_for("BeginTime")), [("error", "options")], "drops a job's hold"),
     "--begin is dropped": (replace(KEPT, start=None), [("warning", "options")], "drops when a job is to begin"),
     "--begin is brought forward": (replace(KEPT, start=1400), [("warning", "options")], "drops when a job is to begin"),
     "--hold and --begin are": (
-        replace(KEPT, state="RUNNING", reason="None", start=1400),
+        replace(KEPT, state="RUNNING", **waits_for("None"), start=1400),
         [("error", "options"), ("warning", "options")],
         "drops when a job is to begin",
     ),

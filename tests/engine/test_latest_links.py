@@ -10,7 +10,7 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain as core_chain
-from cronhpc.core.model import Job, JobEnd, LinkRecord, Queue, Result
+from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
 from tests.core.test_attempts import linked
@@ -72,6 +72,13 @@ def test_a_list_that_lacks_the_newest_link(
         assert [job.id for job in links.successors] == successors
         assert [job.id for job in links.spares] == spares
         assert [job.id for job in links.running] == [*filter(None, [running]), "10"]
+
+
+def test_an_administrators_hold_of_a_link_that_the_list_lacks_is_obeyed() -> None:
+    w = linked()
+    w = replace(w, links={"11": replace(NEXT, at=w.now - 5)})
+    seen = core_chain.completed(w, {"11": {**WAITS, "Reason": "JobHeldAdmin", "Fault": "JobHeldAdmin"}}, uid=1000)
+    assert [type(each) for each in core_chain.decide(seen, at("15:00"))] == [LeaveChain]
 
 
 def test_a_list_with_a_successor_is_not_asked_about() -> None:

@@ -54,7 +54,7 @@ from cronhpc.store.files import Paths
 from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick
 from tests.view_situations import SPARE, WORLD
-from tests.worlds import at, job
+from tests.worlds import at, job, waits_for
 
 NOW = at("14:00:30")
 
@@ -293,7 +293,7 @@ def test_tasks_with_the_same_comment_are_held_and_freed_in_one_call(root: Path) 
     ticked(root, fake)
     assert fake.asked == ["scrontab? 8 9 10", f"hold 8 9 '{mark} mine'", f"hold 10 '{mark} '"]
     (root / "pause" / "ft").unlink()
-    fake = Fake([replace(each, reason="JobHeldUser", comment=f"{mark} mine") for each in same])
+    fake = Fake([replace(each, **waits_for("JobHeldUser"), comment=f"{mark} mine") for each in same])
     ticked(root, fake, NOW + 60)
     assert fake.asked == ["unhold 8 9 'mine'"]
 

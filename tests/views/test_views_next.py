@@ -17,6 +17,7 @@ from cronhpc.views import next as view
 from cronhpc.views import reports, runs
 from cronhpc.views.facts import as_json
 from tests.view_situations import LINK, NOW, PARIS, SPARE, WORLD, at, running, style
+from tests.worlds import waits_for
 
 
 def instant(text: str, zone: str = "Europe/Paris") -> int:
@@ -135,7 +136,7 @@ UNFINISHED = [
     pytest.param({}, "running", id="it runs"),
     pytest.param({"state": "COMPLETING"}, "running", id="it is ending"),
     pytest.param({"state": "PENDING", "reason": "Priority"}, "pending", id="it waits for its turn"),
-    pytest.param({"state": "PENDING", "reason": "JobHeldUser"}, "held", id="it is held"),
+    pytest.param({"state": "PENDING", **waits_for("JobHeldUser")}, "held", id="it is held"),
     pytest.param({"state": "SUSPENDED"}, "suspended", id="its job was suspended"),
     pytest.param({"state": "FAILED", "exit_code": 3}, "failed", id="it has ended and no tick has said so yet"),
     pytest.param(None, "submitted", id="the queue does not answer"),

@@ -61,6 +61,7 @@ from tests.view_situations import (
     running,
     style,
 )
+from tests.worlds import waits_for
 
 
 def screen(world: World, width: int = 0, height: int = 0, *, colour: bool = False) -> str:
@@ -106,7 +107,7 @@ QUIET = replace(WORLD, switches=Switches(), skipped=(), states={**STATES, "backu
 NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), kept=SchedulerState())
 KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:02"), ended=at("14:03"), node="cpu1")
 OOM = replace(KILLED, result=Result.OUT_OF_MEMORY, exit_code=None, ended=at("14:05"))
-HANGS = f"{Fault.STUCK}, held until: qdel -f 4711"
+HANGS: dict[str, Any] = {"reason": "stuck in its start, held until: qdel -f 4711", "fault": Fault.STUCK}
 DRAINED = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 CHAINS = {
     "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
@@ -127,11 +128,11 @@ CHAINS = {
         "silent since today 11:00 (3 h ago); next 15:00 (job 4711); spare 15:30 (job 4712)  cronhpc start",
     ),
     "the link is held by its owner": (
-        replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldUser"), SPARE))),
+        replace(QUIET, queue=Queue((replace(LINK, **waits_for("JobHeldUser")), SPARE))),
         "fine: last tick 14:00:04, next stuck (job 4711, waits: JobHeldUser), spare 15:30 (job 4712)",
     ),
     "the link's node does not say that it runs": (
-        replace(QUIET, queue=Queue((replace(LINK, reason=HANGS), SPARE))),
+        replace(QUIET, queue=Queue((replace(LINK, **HANGS), SPARE))),
         (
             "fine: last tick 14:00:04, next stuck (job 4711, waits: stuck in its start, held until: qdel -f 4711), "
             "spare 15:30 (job 4712)"
@@ -150,11 +151,11 @@ CHAINS = {
         "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "another has taken its place": (
-        replace(QUIET, queue=Queue((replace(LINK, id="4701", reason=HANGS), LINK, SPARE))),
+        replace(QUIET, queue=Queue((replace(LINK, id="4701", **HANGS), LINK, SPARE))),
         "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "no other is there": (
-        replace(QUIET, queue=Queue((replace(LINK, reason=HANGS),))),
+        replace(QUIET, queue=Queue((replace(LINK, **HANGS),))),
         (
             "broken: no scheduler job can start; next stuck (job 4711, waits: stuck in its start, held until: "
             "qdel -f 4711); last tick 14:00:04 (7 min ago)  cronhpc start"
@@ -298,7 +299,7 @@ CHAINS = {
         "not started; last tick 14:00:04 (7 min ago) came otherwise (a daemon, crontab, by hand)  cronhpc start",
     ),
     "an administrator holds a link": (
-        replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldAdmin"),))),
+        replace(QUIET, queue=Queue((replace(LINK, **waits_for("JobHeldAdmin")),))),
         (
             "on hold: job 4711 is held by an administrator; when that is settled: cronhpc start; "
             "last tick 14:00:04 (7 min ago)  cronhpc start"
@@ -374,18 +375,18 @@ def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_whi
 
 
 @pytest.mark.parametrize(
-    ("reason", "fix"),
+    ("fault", "fix"),
     [
-        pytest.param(f"{Fault.STUCK}, held until: qdel -f 4720", "qdel -f 4720", id="it hangs in its start"),
-        pytest.param(
-            f"{Fault.ERROR_STATE}, held until: qmod -cj 4720: no such folder", "qmod -cj 4720", id="in an error state"
-        ),
-        pytest.param("JobHeldAdmin", "qrls 4720", id="it is held"),
+        pytest.param(Fault.STUCK, "qdel -f 4720", id="it hangs in its start"),
+        pytest.param(Fault.ERROR_STATE, "qmod -cj 4720", id="in an error state"),
+        pytest.param(Fault.HELD_BY_ADMIN, "qrls 4720", id="it is held"),
+        pytest.param(Fault.HELD, "qrls 4720", id="it was put back so"),
     ],
 )
-def test_a_job_that_cannot_start_is_let_go_by_the_command_for_its_reason(reason: str, fix: str) -> None:
-    """On the screen of all and on that of its entry: qrls does not end an error state."""
-    held = replace(HELD, reason=reason)
+@pytest.mark.parametrize("reason", ["held", "in an error state", "stuck in its end", "none of that"])
+def test_a_job_that_cannot_start_is_let_go_by_the_command_for_its_fault(fault: Fault, fix: str, reason: str) -> None:
+    """On the screen of all and on that of its entry: qrls does not end an error state. Its reason decides nothing."""
+    held = replace(HELD, reason=reason, fault=fault)
     known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, held))))
     known = replace(known, batch=replace(known.batch, name="grid_engine"))
     (row,) = attention.rows(known, ())
@@ -394,8 +395,8 @@ def test_a_job_that_cannot_start_is_let_go_by_the_command_for_its_reason(reason:
 
 
 def test_a_job_that_cannot_end_is_named_with_what_ends_it() -> None:
-    reason = f"{Fault.UNENDING}: its node does not answer"
-    ends = replace(HELD, state="COMPLETING", reason=reason, nodes="cpu1", start=at("14:00"))
+    reason = "stuck in its end: its node does not answer"
+    ends = replace(HELD, state="COMPLETING", reason=reason, fault=Fault.UNENDING, nodes="cpu1", start=at("14:00"))
     known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, ends))))
     known = replace(known, batch=replace(known.batch, name="grid_engine"))
     (row,) = attention.rows(known, ())
@@ -405,7 +406,7 @@ def test_a_job_that_cannot_end_is_named_with_what_ends_it() -> None:
 
 def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
     """Also where Slurm calls it held by an administrator, as it does of root's own: releasing it is no advice."""
-    held = replace(RUNS[1], state="PENDING", reason="JobHeldAdmin", start=None)
+    held = replace(RUNS[1], state="PENDING", **waits_for("JobHeldAdmin"), start=None)
     ours = replace(held, comment=f"cronhpc-paused/{WORLD.directory_id} {held.comment}")
     switch = Switch("pause", "backup", "/home/alice/cron/pause/backup", "bob", at("12:00"))
     for job, words in ((held, 1), (ours, 0)):
@@ -462,7 +463,7 @@ BESIDE = running("backup", at("14:05"), "4721")
 AHEAD = [
     running("backup", at(when), job_id) for when, job_id in (("15:00", "4722"), ("16:00", "4723"), ("17:00", "4724"))
 ]
-HELD = replace(RUNS[1], state="PENDING", reason="launch failed requeued held", start=None)
+HELD = replace(RUNS[1], state="PENDING", **waits_for("launch failed requeued held"), start=None)
 OVER = replace(RUNS[1], state="COMPLETED", submitted=at("14:00"), ended=at("14:05:03"))
 UNREADABLE = Problem(
     "E310", "cannot be read (Permission denied): its entries wait.", "Make it readable: chmod u+rx /c/cron.d", "cron.d"
@@ -541,7 +542,7 @@ ATTENTION = {
         with_entry(
             entry("backup"),
             claims=(RUNS[0],),
-            queue=Queue((LINK, SPARE, replace(HELD, reason="BeginTime", restarts=9))),
+            queue=Queue((LINK, SPARE, replace(HELD, **waits_for("BeginTime"), restarts=9))),
         ),
         ("backup  job 4720 was restarted 9 times: Slurm puts it back into the queue each time it ends, "
         "since today 14:00  cronhpc logs backup"),
@@ -550,7 +551,7 @@ ATTENTION = {
         with_entry(
             entry("backup"),
             claims=(RUNS[0],),
-            queue=Queue((LINK, SPARE, replace(HELD, reason="QOSMaxWallDurationPerJobLimit"))),
+            queue=Queue((LINK, SPARE, replace(HELD, **waits_for("QOSMaxWallDurationPerJobLimit")))),
         ),
         "backup  job 4720 cannot start: QOSMaxWallDurationPerJobLimit, since today 14:00  scancel 4720",
     ),
@@ -1268,7 +1269,7 @@ def test_a_run_that_an_old_list_shows_held_though_it_was_released_is_not_said_to
     ago: int,
     told: bool,  # noqa: FBT001 - a table's column
 ) -> None:
-    mine, job = replace(RUNS[0], recorded=NOW - ago), replace(HELD, reason="JobHeldUser")
+    mine, job = replace(RUNS[0], recorded=NOW - ago), replace(HELD, **waits_for("JobHeldUser"))
     shown = screen(with_entry(entry("backup"), claims=(mine,), queue=Queue((LINK, SPARE, job))))
     assert ("cannot start: JobHeldUser" in shown) == told
 

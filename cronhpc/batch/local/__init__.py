@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import Batch, BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
-from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result, log_name
+from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, Result, log_name
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import LOCAL, SLURM
 
@@ -424,8 +424,9 @@ def _is_text(value: str) -> bool:
 def waiting(facts: sv.Facts, plan: sv.Facts) -> Job:
     """A job that has not started."""
     begin = plan["begin"]
-    reason = "JobHeldUser" if plan["held"] else "BeginTime" if (begin or 0) > sv.now() else ""
-    return replace(_job(facts, plan, "PENDING"), reason=reason, start=begin)
+    fault = Fault.HELD_BY_USER if plan["held"] else None
+    reason = fault or ("BeginTime" if (begin or 0) > sv.now() else "")
+    return replace(_job(facts, plan, "PENDING"), reason=reason, fault=fault, start=begin)
 
 
 def running(facts: sv.Facts, plan: sv.Facts, ran: sv.Facts | None) -> Job:

@@ -186,7 +186,10 @@ class Slurm(ByCommands):
         return controller_clock(self.answer(argv, within=_CLOCK))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises BatchError."""
+        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises BatchError.
+
+        Also `Fault`: what its reason means.
+        """
         separator = text.new_separator()
         shown = text.fields(self._shown(job_id))
         if not shown:
@@ -194,7 +197,8 @@ class Slurm(ByCommands):
         asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(separator)}"]
         for job in rows.queue_rows(self.ask("squeue", asked), separator)[:1]:
             shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
-        return shown
+        fault = rows.fault_of(shown.get("Reason", ""))
+        return shown | ({"Fault": fault} if fault else {})
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from cronhpc.batch.port import JobFiles, Unreachable
-from cronhpc.core.model import ENDS, Job, log_name, task_list
+from cronhpc.core.model import ENDS, Fault, Job, log_name, task_list
 from cronhpc.cron.values import replace
 
 TYPE_CHECKING = False
@@ -26,6 +26,15 @@ _FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", 
 _NOTHING = frozenset({"", "N/A", "NONE", "None", "Unknown", "(null)"})
 JOB_ID = r"(\d+)(?:_(.+?))?(?:\+\d+)?"  # 57, 57_3, 57_[4-9%2], 57+1
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # pending, and held
+_FAULTS = {
+    **{str(each): each for each in (Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN)},
+    "BadConstraints": Fault.IMPOSSIBLE,
+    **dict.fromkeys(("DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit"), Fault.NEVER_STARTS),
+    **dict.fromkeys(
+        ("PartitionConfig", "PartitionInactive", "AccountNotAllowed", "QOSNotAllowed", "InvalidAccount", "InvalidQOS"),
+        Fault.MAY_NEVER_START,
+    ),
+}
 _ENDING_STATES = {*ENDS, "COMPLETING"}
 
 
@@ -111,6 +120,7 @@ def _job(fields: Sequence[str]) -> Job:
         raw_id=raw if found[2] and raw != found[1] else "",
         state=state,
         reason=word(reason),
+        fault=fault_of(reason) if state == "PENDING" else None,
         name=name,
         comment=word(comment),
         start=moment(start),
@@ -122,6 +132,13 @@ def _job(fields: Sequence[str]) -> Job:
         nodes=word(nodes),
         command=word(command),
     )
+
+
+def fault_of(reason: str) -> Fault | None:
+    """What Slurm's reason of a pending job means; None: it waits for its time, its turn, or what passes by itself."""
+    if reason in _FAULTS:
+        return _FAULTS[reason]
+    return Fault.HELD if "held" in reason.lower() else Fault.MAY_NEVER_START if "PerJob" in reason else None
 
 
 def word(text: str) -> str:

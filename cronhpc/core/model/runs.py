@@ -326,30 +326,22 @@ _WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
 
 
 class Fault(StrEnum):
-    """Why a job goes no further until somebody does something: its reason begins so, what ends it stands behind."""
+    """Why a job goes no further until somebody does something; `reason` says the same in words for people."""
 
+    HELD_BY_USER = "JobHeldUser"  # or by us: Slurm does not tell them apart
+    HELD_BY_ADMIN = "JobHeldAdmin"
+    HELD = "held"  # put back so after a failed launch, or the like
     ERROR_STATE = "in an error state"  # its batch system has put it aside after a fault
     STUCK = "stuck in its start"  # it was sent to a node which has not said since that it runs
     UNENDING = "stuck in its end"  # it was cancelled, and its node does not answer
-
-    @classmethod
-    def of(cls, reason: str) -> Fault | None:
-        """The one that a reason, also one of a file, tells of."""
-        return next((each for each in cls if reason.startswith(each)), None)
+    IMPOSSIBLE = "impossible request"  # its batch system has given it up for good
+    NEVER_STARTS = "never starts"
+    MAY_NEVER_START = "may never start"  # before its request, or the site, is changed
 
 
+HOLDS = frozenset({Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN, Fault.HELD, Fault.ERROR_STATE, Fault.STUCK})
+NEVER_STARTS = frozenset({Fault.IMPOSSIBLE, Fault.NEVER_STARTS})
 UNLISTED = "UNLISTED"  # the state of a job that was submitted just now, and that the queue does not show yet
-NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
-
-
-_MAY_NEVER = frozenset({
-    "PartitionConfig", "PartitionInactive", "AccountNotAllowed", "QOSNotAllowed", "InvalidAccount", "InvalidQOS",
-})  # fmt: skip
-
-
-def may_never_start(reason: str) -> bool:
-    """Whether a pending job waits for more than its turn: for a change of its request, or of the site."""
-    return reason in NEVER_STARTS or reason in _MAY_NEVER or "PerJob" in reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +352,8 @@ class Job:
     state: str  # Slurm's long name: PENDING, RUNNING, COMPLETING, COMPLETED …
     name: str = ""
     comment: str = ""
-    reason: str = ""
+    reason: str = ""  # in its batch system's words
+    fault: Fault | None = None
     tasks: str = ""  # array part as printed: "3", "[5-9%1]", ""
     start: int | None = None  # actual, or planned for pending jobs
     submitted: int | None = None
@@ -385,20 +378,18 @@ class Job:
 
     @property
     def held_by_user(self) -> bool:
-        """Held by its owner, or by us: Slurm does not tell them apart."""
-        return self.state == "PENDING" and self.reason == "JobHeldUser"
+        """Held by its owner, or by us."""
+        return self.state == "PENDING" and self.fault is Fault.HELD_BY_USER
 
     @property
     def held(self) -> bool:
         """Cannot start until someone acts: held, or put back held after a failed launch."""
-        return self.state == "PENDING" and (
-            self.reason in {"JobHeldUser", "JobHeldAdmin"} or "held" in self.reason.lower()
-        )
+        return self.state == "PENDING" and self.fault in HOLDS
 
     @property
     def held_by_admin(self) -> bool:
         """An administrator's word."""
-        return self.state == "PENDING" and self.reason == "JobHeldAdmin"
+        return self.state == "PENDING" and self.fault is Fault.HELD_BY_ADMIN
 
     @property
     def live(self) -> bool:
