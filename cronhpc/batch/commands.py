@@ -271,10 +271,10 @@ class ByCommands(Batch):
 
         `submits`: it gets the environment of runs, and their home. `enough`: see `process.run`.
         """
-        env = {**(self.of_runs if submits else self._environment), **(more or {})}
+        words, env = self._called(argv), {**(self.of_runs if submits else self._environment), **(more or {})}
         cwd = _home(env) if submits else "/"  # a working folder that is gone is no reason to fail
         try:
-            ended = run(argv, timeout=within or self._timeout, env=env, cwd=cwd, enough=enough, input=script)
+            ended = run(words, timeout=within or self._timeout, env=env, cwd=cwd, enough=enough, input=script)
         except Missing as error:
             if which(argv[0], env) is not None:
                 raise NoProgram(f"{error}. " + self._unusable()) from None
@@ -283,6 +283,10 @@ class ByCommands(Batch):
         if ended.code in _NEVER_BEGAN and not ended.timed_out:
             raise NoProgram(f"{which(argv[0], env)}: {told(argv[0], ended)} (exit {ended.code}). " + self._unusable())
         return ended
+
+    def _called(self, argv: Sequence[str]) -> Sequence[str]:
+        """How a command is really called."""
+        return argv
 
     def _unusable(self) -> Advice:
         """Of a PATH that leads to commands which do not work: it is the one that `start` was called with."""

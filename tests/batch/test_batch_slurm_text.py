@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from cronhpc.batch import commands
 from cronhpc.batch.commands import changed, chunks
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
-from cronhpc.batch.slurm import text
+from cronhpc.batch.slurm import Slurm, text
 from cronhpc.batch.slurm.job_ends import accounting_arguments
 from cronhpc.batch.slurm.rows import alike, submitted
 from cronhpc.core.model import Job, log_name
@@ -45,15 +47,32 @@ def test_the_call_of_sbatch(job: Submission, argv: str) -> None:
     assert text.submit_argv(job) == argv.split(" ")
 
 
-def test_the_cluster_is_named_to_each_command() -> None:
-    calls = [
-        text.submit_argv(Submission("/d/a"), "lab"),
-        text.release_argv(["1"], "lab"),
-        text.cancel_argv(["1"], "lab"),
-        text.signal_argv(["1"], "USR1", "lab"),
-        text.update_argv(["1"], "lab", Comment="c"),
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """How commands were called; all say the id of a job, and that is all well."""
+    made: list[list[str]] = []
+
+    def run(argv: Sequence[str], **_: object) -> Finished:
+        made.append(list(argv))
+        return Finished(0, "7\n", "")
+
+    monkeypatch.setattr(commands, "run", run)
+    return made
+
+
+def test_the_cluster_is_named_to_each_command(calls: list[list[str]]) -> None:
+    slurm = Slurm({}, cluster="lab")
+    slurm.submit(Submission("/d/a"))
+    slurm.release(["1"])
+    slurm.cancel(["1"])
+    slurm.signal(["1"], "USR1")
+    slurm.comment(["1"], "c")
+    slurm.ask("squeue", ["--me"])
+    assert [call[:2] for call in calls] == [
+        [program, "--clusters=lab"] for program in ("sbatch", "scontrol", "scancel", "scancel", "scontrol", "squeue")
     ]
-    assert all("--clusters=lab" in call for call in calls)
+    slurm.ask("sacctmgr", ["show"])
+    assert calls[-1] == ["sacctmgr", "show"], "which has no such option"
 
 
 @pytest.mark.parametrize(
@@ -82,8 +101,9 @@ def test_updates_leave_alone_what_is_none() -> None:
     ]
 
 
-def test_pending_tasks_alone_can_be_cancelled() -> None:
-    assert text.cancel_argv(["1", "2"], pending_only=True) == ["scancel", "--state=PENDING", "1", "2"]
+def test_pending_tasks_alone_can_be_cancelled(calls: list[list[str]]) -> None:
+    Slurm({}).cancel(["1", "2"], pending_only=True)
+    assert calls == [["scancel", "--state=PENDING", "1", "2"]]
 
 
 def test_long_lists_are_cut() -> None:

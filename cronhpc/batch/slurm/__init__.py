@@ -75,7 +75,7 @@ class Slurm(ByCommands):
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, Unclear."""
-        argv = text.submit_argv(job, self.cluster)
+        argv = text.submit_argv(job)
         try:
             return text.submitted(self.run(argv, job.export, submits=True, enough=text.has_id))
         except text.Unclear as error:
@@ -108,38 +108,37 @@ class Slurm(ByCommands):
             return ""
 
     def _release(self, job_ids: Sequence[str]) -> None:
-        self._change(text.release_argv(job_ids, self.cluster))
+        self._change(["scontrol", "release", ",".join(job_ids)])
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs, or just their pending tasks. Raises Unreachable."""
         for some in chunks(job_ids):
             if pending_only and (tasks := [each for each in some if "_" in each]):
                 # `scancel --state` ends all tasks that wait in one record; one that is held has a record of its own
-                self._change(text.update_argv(tasks, self.cluster, Priority="0"))
-            self._change(text.cancel_argv(some, self.cluster, pending_only=pending_only))
+                self._change(text.update_argv(tasks, Priority="0"))
+            self._change(["scancel", *(["--state=PENDING"] if pending_only else []), *some])
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Signal running jobs; never for one with pending tasks: scancel then tries for 95 s. Raises Unreachable."""
         for some in chunks(job_ids):
-            argv = text.signal_argv(some, name, self.cluster)
-            ended = self.run(argv)
+            ended = self.run(["scancel", "--full", f"--signal={name}", *some])  # the shell, its children, all steps
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
                 changed("scancel", ended, self.signs)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`. Raises Unreachable; BatchError where it is not pending any more."""
-        argv = text.update_argv([job_id], self.cluster, StartTime=f"uts{at}", Comment=comment, ExcNodeList=exclude)
+        argv = text.update_argv([job_id], StartTime=f"uts{at}", Comment=comment, ExcNodeList=exclude)
         self._change(argv, gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Hold pending tasks ("57_[0-2,4]" for some of an array) and set their comment. Raises Unreachable."""
         for some in chunks(job_ids):
-            self._change(text.update_argv(some, self.cluster, Comment=comment, Priority="0"))
+            self._change(text.update_argv(some, Comment=comment, Priority="0"))
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs. Raises Unreachable."""
         for some in chunks(job_ids):
-            self._change(text.update_argv(some, self.cluster, Comment=comment))
+            self._change(text.update_argv(some, Comment=comment))
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
@@ -182,8 +181,7 @@ class Slurm(ByCommands):
         """
         from cronhpc.batch.slurm.site import controller_clock
 
-        argv = [*text.command("scontrol", self.cluster), "show", "config"]
-        return controller_clock(self.answer(argv, within=_CLOCK))
+        return controller_clock(self.answer(["scontrol", "show", "config"], within=_CLOCK))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises BatchError.
@@ -224,7 +222,7 @@ class Slurm(ByCommands):
 
     def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
         """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
-        argv = text.submit_argv(job, self.cluster)
+        argv = text.submit_argv(job)
         argv.insert(argv.index("--parsable"), "--test-only")
         if text_of_script is not None:
             argv = argv[: argv.index("--")]
@@ -268,5 +266,8 @@ class Slurm(ByCommands):
 
     def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
         """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
-        cluster = "" if program == "sacctmgr" else self.cluster  # it takes no such option
-        return self.answer([*text.command(program, cluster), *arguments], more)
+        return self.answer([program, *arguments], more)
+
+    def _called(self, argv: Sequence[str]) -> Sequence[str]:
+        """With the cluster that settings name; sacctmgr takes no such option."""
+        return argv if not self.cluster or argv[0] == "sacctmgr" else [argv[0], f"--clusters={self.cluster}", *argv[1:]]

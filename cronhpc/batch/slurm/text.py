@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 # --- what is asked -------------------------------------------------------------------------------------------------
 
 
-def command(program: str, cluster: str = "") -> list[str]:
-    """The program, for the cluster that settings name."""
-    return [program, *([f"--clusters={cluster}"] if cluster else [])]
-
-
-def submit_argv(job: Submission, cluster: str = "") -> list[str]:
+def submit_argv(job: Submission) -> list[str]:
     """The sbatch call. Ours come after the options: of two the last counts, and both beat the script's own lines."""
     ours = {
         "job-name": job.job_name,
@@ -36,8 +31,7 @@ def submit_argv(job: Submission, cluster: str = "") -> list[str]:
     }
     flags = {"--hold": job.held, "--no-requeue": job.no_requeue}
     return [
-        *command("sbatch", cluster),
-        "--parsable",
+        *("sbatch", "--parsable"),
         *job.options,
         *(flag for flag, on in flags.items() if on),
         *(f"--{name}={value}" for name, value in ours.items() if value is not None),
@@ -60,25 +54,10 @@ def _export(job: Submission) -> str | None:
     return ",".join([*([] if asked.upper() in {"NONE", "NIL", ""} else [asked]), *names])
 
 
-def release_argv(job_ids: Sequence[str], cluster: str = "") -> list[str]:
-    """Release held jobs."""
-    return [*command("scontrol", cluster), "release", ",".join(job_ids)]
-
-
-def update_argv(job_ids: Sequence[str], cluster: str = "", **changes: str | None) -> list[str]:
+def update_argv(job_ids: Sequence[str], **changes: str | None) -> list[str]:
     """Change jobs: `StartTime="uts1795791600"`, `Comment=…`; None leaves a thing as it is."""
     pairs = [f"{name}={value}" for name, value in changes.items() if value is not None]
-    return [*command("scontrol", cluster), "update", f"JobId={','.join(job_ids)}", *pairs]
-
-
-def cancel_argv(job_ids: Sequence[str], cluster: str = "", *, pending_only: bool = False) -> list[str]:
-    """Cancel jobs."""
-    return [*command("scancel", cluster), *(["--state=PENDING"] if pending_only else []), *job_ids]
-
-
-def signal_argv(job_ids: Sequence[str], name: str, cluster: str = "") -> list[str]:
-    """Signal the batch shell, its children and all steps."""
-    return [*command("scancel", cluster), "--full", f"--signal={name}", *job_ids]
+    return ["scontrol", "update", f"JobId={','.join(job_ids)}", *pairs]
 
 
 def new_separator() -> str:
