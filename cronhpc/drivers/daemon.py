@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cronhpc
 from cronhpc.core import chain
 from cronhpc.core.model import Call, ClaimState, CronhpcError, Done, Finish, Reason, SettingsError, Stop, Wait
 from cronhpc.core.slots import UNFINISHED_WAKE
@@ -232,6 +233,7 @@ _ENDING = 5  # … while something that was stopped is still there
 _LAST_WORK = 0.7  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
 _AGAIN = 60  # seconds after a tick that could not work
 _UNKNOWN = 30  # … between looks at switches of which something is unknown
+_IN_USE = Path(cronhpc.__path__[0], "../../../../in-use")  # of a version that deploy/install has made
 _FLIPS, _FLIPS_IN = 3, 12.0  # so many ticks in so many seconds may switches call for: somebody may flip one in a loop
 
 
@@ -291,6 +293,8 @@ class Daemon:
             while not self._over():
                 self.bell.still()
                 self._watch_over(site)
+                with suppress(OSError):
+                    os.utime(_IN_USE)
                 wait = self._tick(site)
                 self._sleep(wait)
                 site = self._reopened(site)

@@ -380,6 +380,20 @@ def test_install_again_upgrades_keeps_the_version_before_and_no_more(installed: 
 
 
 @pytest.mark.processes
+def test_a_version_that_a_daemon_says_it_uses_outlives_further_upgrades(installed: Installed) -> None:
+    installed()
+    (first,) = installed.versions()
+    for _ in range(2):
+        (installed.share / first / "in-use").touch()
+        installed()
+    assert first in installed.versions()
+    assert len(installed.versions()) == 3
+    os.utime(installed.share / first / "in-use", (0, 0))
+    installed()
+    assert len(installed.versions()) == 2
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("late", ["cronhpc.core.alerts", "cronhpc.cli.see", "third_party"])
 def test_what_runs_while_the_link_is_moved_to_another_version_imports_of_its_own(tmp_path: Path, late: str) -> None:
     """A daemon or a guard of many hours: what it needs for its first alert, say, comes of the version that it is of."""

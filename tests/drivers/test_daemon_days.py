@@ -140,6 +140,22 @@ def test_an_idle_one_ticks_once_an_hour_and_sighup_makes_it(days: Days) -> None:
     assert days.machine.jobs == []
 
 
+@pytest.mark.parametrize("installed", [True, False], ids=["by deploy/install", "otherwise: nothing is made"])
+def test_it_says_that_the_version_that_it_is_of_is_in_use(
+    days: Days,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: bool,  # noqa: FBT001 - a table
+) -> None:
+    mark = days.root / "in-use"
+    monkeypatch.setattr("cronhpc.drivers.daemon._IN_USE", mark)
+    if installed:
+        mark.touch()
+        os.utime(mark, (0, 0))
+    days.pass_by(60)
+    assert mark.exists() == installed
+    assert not installed or mark.stat().st_mtime > 0
+
+
 def test_a_run_ordered_by_hand_is_seen_by_an_idle_one_within_five_seconds(days: Days) -> None:
     """So that its failure is told within half a minute, and not at the next slot."""
 
