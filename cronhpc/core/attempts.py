@@ -340,8 +340,9 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
         yield Adopt(claim.key, live[0])
         yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
         yield from _let_go(world, claim, entry, live[0])
-    elif jobs:  # cancelled while it was held: somebody did not want it
-        yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(jobs[0], None)))
+    elif jobs:  # cancelled while it was held: somebody did not want it; or its record was removed while it ran
+        job_end = verdict(world, claim, entry, job_end_of(standing_for(jobs), None))
+        yield Finish(claim.key, claim.name, job_end, job_id=jobs[0].id)
     elif not claim.fresh and claim.holds and claim.key.slot > world.now and (why := _unwanted(world, claim, entry)):
         yield Withdraw(claim.key, claim.name, "", why)
     elif not claim.fresh:
@@ -510,11 +511,11 @@ def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, hel
         return  # just adopted: with its id on disk the next look takes it back, with the other slots to come
     if held and (suspended := _suspended(world, claim, entry)):
         yield Cancel(job_id, f"its entry is {suspended}", key=claim.key)
-        yield Finish(claim.key, claim.name, JobEnd(Result.SUSPENDED, detail=suspended))
+        yield Finish(claim.key, claim.name, JobEnd(Result.SUSPENDED, detail=suspended), job_id=job_id)
         return
     if switch is not None and held:
         yield Cancel(job_id, f"{switch.title} stands", key=claim.key)
-        yield Finish(claim.key, claim.name, JobEnd(Result.STOPPED, detail=switch.said))
+        yield Finish(claim.key, claim.name, JobEnd(Result.STOPPED, detail=switch.said), job_id=job_id)
         return
     yield Release(claim.key, job_id, marked=not held)
 

@@ -309,6 +309,7 @@ class Actor(Progress):
         if refused:
             self.note(finish, Done.REFUSED, refused)
             return False
+        job_id = job_id or finish.job_id
         job_end, again = with_log(self.world, finish.key, finish.job_end, job_id), finish.retry_at
         try:
             self.claims.write_end(finish.key, finish.name, job_end, job_id, now=self.world.now, retry_at=again)

@@ -222,7 +222,7 @@ class _Keeper:
                 self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
         elif isinstance(decision, model.Finish) and outcome.done is Done.OK:
             claim = self.world.claimed().get(decision.key)
-            job_id = claim.job_id if claim else None
+            job_id = claim.job_id if claim and claim.job_id else decision.job_id
             job_end = with_log(self.world, decision.key, decision.job_end, job_id)
             self.finished.append(
                 model.Claim(

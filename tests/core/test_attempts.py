@@ -148,6 +148,14 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
         unfinished(CLAIMED, job(7, "CANCELLED", of=K)),
         ["finish cancelled"],
     ),
+    "claimed, its job has ended, and nobody recorded which that was: finished": (
+        unfinished(CLAIMED, job(7, "COMPLETED", of=K)),
+        ["finish ok"],
+    ),
+    "… an array of which one task has failed": (
+        unfinished(CLAIMED, job(7, "COMPLETED", of=K, tasks="1"), job(7, "FAILED", of=K, tasks="2")),
+        ["finish failed"],
+    ),
     "recorded and held: released": (unfinished(SUBMITTED, held(7, K), job_id="7"), ["release 7"]),
     "recorded, and a late twin is held: the twin goes": (
         unfinished(SUBMITTED, held(7, K), held(9, K), job_id="7"),
@@ -268,6 +276,12 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
 @pytest.mark.parametrize(("situation", "expected"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
 def test_an_unfinished_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
     assert sorted(decided(situation)) == sorted(expected)
+
+
+def test_a_job_that_has_ended_is_named_with_its_end_where_nobody_recorded_it() -> None:
+    """Its claim's step was removed by hand: the run ended as ok, without its job and its log."""
+    ends = [each for each in plan(unfinished(CLAIMED, job(7, "COMPLETED", of=K))).decisions if isinstance(each, Finish)]
+    assert [each.job_id for each in ends] == ["7"]
 
 
 EDITED = replace(E, schedule="3 * * * *", born=at("13:57"))

@@ -94,6 +94,11 @@ SITUATIONS: dict[str, Kept] = {
     "a run fails": Kept(
         state("14:00", failures=1), (Finish(FIRST, "e", JobEnd(Result.FAILED)),), {"failures": 2, "last": str(FIRST)}
     ),
+    "a run has ended whose record was removed": Kept(
+        state("14:00"),
+        (Finish(AGAIN, "e", JobEnd(Result.OK), job_id="9"),),
+        {"last": str(AGAIN), "job": "9", "log": AGAIN.log("9")},
+    ),
     "a slot that failed runs well by hand": Kept(
         state("14:00", failures=1, last=last("14:00")),
         (Finish(AGAIN, "e", JobEnd(Result.OK)),),
@@ -135,7 +140,8 @@ def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     site: Any = SimpleNamespace(paths=Paths(tmp_path))
     kept = _Keeper(site, reading, Plan(s.decisions, NOW), outcomes)
     after = kept.states["e"]
-    found = {"last": after.last.get("key"), "result": after.last.get("result"), "given_up": kept.given_up}
+    last = {name: after.last.get(name) for name in ("result", "job", "log")}
+    found = {"last": after.last.get("key"), **last, "given_up": kept.given_up}
     assert {name: found[name] if name in found else getattr(after, name) for name in s.expected} == s.expected
 
 

@@ -84,6 +84,9 @@ SITUATIONS: dict[str, Situation] = {
     "a held job that is to go, all as it was: cancelled, and its end written": Situation(
         ENDS, (SUBMITTED, "7"), (SUBMITTED, "7"), "ok ok", "finished 7", "7"
     ),
+    "the record of its job was removed while that ran: its end is written with it all the same": Situation(
+        (Finish(K, "e", JobEnd(Result.OK), job_id="7"),), (CLAIMED, None), (CLAIMED, None), "ok", "finished 7"
+    ),
     "another tick has sent its release: left": Situation(
         ENDS, (SUBMITTED, "7"), (RELEASING, "7"), "refused refused", "releasing 7"
     ),

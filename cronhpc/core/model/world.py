@@ -86,6 +86,7 @@ class Started:
     generation: int = 0  # a stop from before this start is none to it
     cluster: str = ""
     zone: str = ""  # the machine's
+    since: Instant = 0  # when the first start of this generation was
 
 
 class Disabled(StrEnum):
@@ -103,6 +104,7 @@ class ChainFacts:
 
     wanted: bool  # `start` was called and `stop` was not
     stopped: bool = False  # `stop` was called
+    since: int = 0  # when `start` was called first after a `stop`
     fingerprint: str = ""  # of the text and options that links should hold
     link_name: str = ""
     spare_name: str = ""
@@ -399,6 +401,7 @@ class Finish:
     name: str
     job_end: JobEnd
     retry_at: int | None = None  # when the next attempt is due
+    job_id: str | None = None  # its job, where no claim that was read has it
 
 
 @dataclass(frozen=True, slots=True)
