@@ -352,14 +352,18 @@ def _an_admins_word(site: Site, world: World) -> str:
 
 
 def with_ends_of_links(batch: Batch, world: World) -> World:
-    """For who looks between ticks: how the newest links ended, where no tick came of them. Else nobody is asked."""
+    """For who looks between ticks: how the newest links ended, where no tick came of them. Else nobody is asked.
+
+    What the newest tick or link has left, and nobody knows the end of, ended badly; but not what `stop` has cancelled.
+    """
     ids = core_chain.begun_and_gone(world)
     since = min((link.at for job_id, link in world.links.items() if job_id in ids), default=world.now - 86400)
     try:
         ends = batch.job_ends(ids, since - 600) if ids else {}
     except BatchError:
         return world
-    left = {world.kept.successor, world.chain.successor_noted}  # the newest tick, and the newest link
+    before = {job_id for job_id, link in world.links.items() if link.at < world.chain.since}
+    left = {world.kept.successor, world.chain.successor_noted} - before
     ends = {each: JobEnd(Result.UNKNOWN) for each in ids if each in left} | dict(ends)
     return replace(world, chain=replace(world.chain, ended_badly=core_chain.without_tick(world, ends)))
 
@@ -526,6 +530,7 @@ def _chain_facts(
     facts = ChainFacts(
         wanted=True,
         fingerprint=how.fingerprint,
+        since=how.since,
         link_name=link_name,
         spare_name=spare_name,
         on_hold=scheduler.admins_word(site.paths),

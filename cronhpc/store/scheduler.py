@@ -210,8 +210,10 @@ def mark_started(paths: Paths, how: Started) -> None:
 
     The marks of the generation before stay: who lists the folder meanwhile sees those, or the new one.
     """
-    number = how.generation or marks(paths).next_start
-    write_json(paths.scheduler / "started", {**decode.plain(how), "generation": number}, VERSION, 0o644)
+    number, before = how.generation or marks(paths).next_start, last_started(paths)
+    since = before.since if before is not None and before.generation == number else how.at
+    body = {**decode.plain(how), "generation": number, "since": since}
+    write_json(paths.scheduler / "started", body, VERSION, 0o644)
     replace_file(paths.scheduler / f"start.{number}", b"", 0o644)
     for name in os.listdir(paths.scheduler):
         match = _MARK.fullmatch(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain as core_chain
-from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result
+from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result, Started
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
+from cronhpc.store import scheduler
+from cronhpc.store.files import Paths
 from tests.core.test_attempts import linked
 from tests.worlds import at, link
 
@@ -151,6 +154,21 @@ def test_a_link_that_nobody_remembers_has_ended_without_a_tick(left: str, found:
     w = replace(w, links={"9": replace(SLOT, at=at("13:59")), "11": NEXT}, kept=replace(w.kept, successor=left))
     ends = read.with_ends_of_links(batch, w).chain.ended_badly
     assert {job_id: end.result for job_id, end in ends.items()} == found
+    started = replace(w, chain=replace(w.chain, since=at("14:00")))
+    assert read.with_ends_of_links(batch, started).chain.ended_badly == {}, "`stop` has cancelled it"
+
+
+def test_when_the_scheduler_was_started_is_kept_until_it_is_stopped(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    since = []
+    for called, now in (("start", 10), ("start", 20), ("stop", 30), ("start", 40), ("start", 50)):
+        if called == "stop":
+            scheduler.mark_stopped(paths, "me")
+        else:
+            scheduler.mark_started(paths, Started(at=now))
+            since.append((scheduler.started(paths) or Started()).since)
+    assert since == [10, 10, 40, 40]
 
 
 def test_of_the_list_the_ends_since_the_newest_tick_are_asked_about() -> None:
