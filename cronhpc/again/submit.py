@@ -292,7 +292,7 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
     site = by_its_disks_clock(site, now)
     details = {"JobId": job_id, **site.batch.describe(job_id)}
     with lease.held(site.paths.state / "lease", lease.myself(site.host, job_id, ""), seconds=_TIMEOUT):
-        one = _Again(site, asked, now, details)
+        one = _Again(site, asked, now, job_id, details)
         try:
             return one.run()
         except (CronhpcError, OSError) as error:
@@ -301,12 +301,11 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
 
 
 class _Again:
-    def __init__(self, site: Site, asked: Asked, now: int, details: Mapping[str, str]) -> None:
+    def __init__(self, site: Site, asked: Asked, now: int, job_id: str, details: Mapping[str, str]) -> None:
         self.site = site
         self.asked = asked
         self.now = now
-        self.details = details  # of the piece that this runs in
-        self.job_id = details["JobId"]
+        self.job_id, self.details = job_id, details  # the piece that this runs in
         self.lines: list[str] = []
         self.memory = store_memory.load(site.paths.entries)
         self.jobs = self._jobs()
@@ -433,7 +432,7 @@ class _Again:
             now=self.now,
             directory_id=directory_id(site.paths),
             settings=site.settings,
-            series=read_series(site)[0],
+            series=read_series(site.paths.state, site.batch.dialect.job)[0],
             states=self.memory.entries,
             claims=Claims(site.paths.claims).read({state.finished for state in self.memory.entries.values()}),
             queue=queue,
@@ -446,7 +445,12 @@ class _Again:
         """This series alone, as it is by now, and how its pieces have ended."""
         mine = entry_id(self.name)
         claims = tuple(claim for claim in self.jobs.claims if claim.key.entry == mine)
-        world = replace(self.jobs, series=(series_of(self.site, self.record),), claims=claims, call=Call(only=mine))
+        world = replace(
+            self.jobs,
+            series=(series_of(self.site.paths.state, self.jobs.dialect.job, self.record),),
+            claims=claims,
+            call=Call(only=mine),
+        )
         world = attempts.recognised(with_switches(self.site, world))
         ids = [c.job_id or "" for c in world.claims if c.state is not ClaimState.FINISHED]
         since = min((c.at for c in world.claims if c.at), default=self.now) - 600

@@ -156,7 +156,7 @@ def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[O
         return OldJobs(), ""
     site = open_site(str(made.root), console.backend, console.environ)
     try:
-        return (cancel_old_chain(site) if args.cancel_old else old_jobs(site)), ""
+        return (cancel_old_chain if args.cancel_old else old_jobs)(site.batch, site.paths.root), ""
     except BatchError as error:
         return OldJobs(), f"whether a hand-made scheduler is in the queue is not known ({error}): call init again"
 

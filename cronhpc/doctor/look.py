@@ -25,9 +25,9 @@ from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.doctor import judge
 from cronhpc.doctor.judge import Beat, Check, Here, Node
-from cronhpc.engine.init import adoptable, hand_made_problem, other_chains
+from cronhpc.engine.init import adoptable, other_chains
 from cronhpc.engine.link import scrontab_trouble
-from cronhpc.engine.site import directory_id, machine_zone, of_other_cluster, of_other_zone, open_site
+from cronhpc.engine.site import directory_id, machine_zone, open_site, others_at_work
 from cronhpc.inside import probe
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import SLURM
@@ -430,13 +430,12 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
     """Another scheduler of the same folder, on another cluster or hand-made; and a zone that is not the one meant."""
     try:
         site = open_site(str(asked.root), asked.backend, asked.environ)
-        problems = [look(site) for look in (of_other_cluster, of_other_zone, hand_made_problem)]
+        problems = others_at_work(site)
     except (CronhpcError, OSError):
         return  # no cron directory that can be used: said above
     for problem in problems:
-        if problem is not None:
-            level = "error" if problem.severity == "error" else "warning"
-            yield Check.SCHEDULER(level=level, why=problem.what, fix=problem.fix)
+        level = "error" if problem.severity == "error" else "warning"
+        yield Check.SCHEDULER(level=level, why=problem.what, fix=problem.fix)
 
 
 def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:

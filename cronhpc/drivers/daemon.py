@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers.api import BaseObserver
 
-    from cronhpc.core.model import BadNode
+    from cronhpc.core.model import BadNode, Settings
     from cronhpc.engine.site import Site
     from cronhpc.store.files import Paths
 
@@ -430,7 +430,7 @@ class Daemon:
         self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
 
     def _watch_over(self, site: Site) -> None:
-        places = watched(site)
+        places = watched(site.paths, site.settings)
         if self.watch is not None and self.watch.places == places and self.watch.healthy():
             return
         if self.watch is not None:
@@ -476,9 +476,8 @@ def _leave() -> None:
     os._exit(0)
 
 
-def watched(site: Site) -> tuple[Place, ...]:
+def watched(paths: Paths, settings: Settings) -> tuple[Place, ...]:
     """The folders whose changes matter."""
-    paths, settings = site.paths, site.settings
     switches = [paths.kill, paths.pause, *(Path(each).expanduser() for each in settings.kill_also)]
     files: dict[Path, set[str]] = {}
     for row in settings.switches:

@@ -221,7 +221,7 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
 
     try:
         name = site.batch.cluster_name()
-        hand_made = None if beside else look_for_hand_made(site)
+        hand_made = None if beside else look_for_hand_made(site.batch, site.paths)
     except Unreachable:
         raise
     except BatchError:

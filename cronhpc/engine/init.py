@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import Batch, JobFiles
     from cronhpc.core.model import Job
-    from cronhpc.engine.site import Site
 
 
 # --- schedulers made by hand ------------------------------------------------------------------------------------------
@@ -59,50 +57,43 @@ class OldJobs:
         return bool(self.chain)
 
 
-def old_jobs(site: Site) -> OldJobs:
+def old_jobs(batch: Batch, root: Path) -> OldJobs:
     """The hand-made scheduler of this folder that is still in the queue, and what else runs of the folder.
 
     A job has to do with the folder where its script lies in it, it works in it, or its script names it. It is a
     scheduler's if the very text that it runs submits itself for a later time; but not if that lies in a schedule
     folder, for then it is payload. Raises BatchError: no answer is not "none".
     """
-    live = [job for job in site.batch.queue().jobs if job.live and not job.own_comment.startswith(TOKEN)]
+    live = [job for job in batch.queue().jobs if job.live and not job.own_comment.startswith(TOKEN)]
     if not live:
         return OldJobs()
-    files = {each.id: each for each in site.batch.live_files()}
-    kinds = {job.id: _kind(site, files[job.id]) for job in live if job.id in files}
+    files = {each.id: each for each in batch.live_files()}
+    found = [
+        (job, how) for job in live if job.id in files and (how := _goes_on(batch, root, files[job.id])) is not None
+    ]
     return OldJobs(
-        tuple(job for job in live if kinds.get(job.id) is _Kind.SCHEDULER),
-        tuple(job for job in live if kinds.get(job.id) in {_Kind.OTHER, _Kind.UNCLEAR}),
-        tuple(job for job in live if kinds.get(job.id) is _Kind.UNCLEAR),
+        tuple(job for job, how in found if how is Resubmission.CLOCK),
+        tuple(job for job, how in found if how is not Resubmission.CLOCK),
+        tuple(job for job, how in found if how is Resubmission.UNCLEAR),
     )
 
 
-class _Kind(Enum):
-    SCHEDULER = "of a scheduler"
-    OTHER = "of this folder"
-    UNCLEAR = "of this folder, and submits itself"
-    FOREIGN = "of another folder"
-
-
-def _kind(site: Site, job: JobFiles) -> _Kind:
-    root = site.paths.root.resolve()
+def _goes_on(batch: Batch, named: Path, job: JobFiles) -> Resubmission | None:
+    """How a job of the folder `named` goes on after itself; None for one of another folder, and for a link."""
+    root = named.resolve()
     script = (Path(job.workdir) / job.command).resolve() if job.command else None
     is_near = Path(job.workdir or "/").resolve().is_relative_to(root) or bool(script and script.is_relative_to(root))
-    if not is_near and script is not None and not _may_name(script, site.paths.root):
-        return _Kind.FOREIGN
+    if not is_near and script is not None and not _may_name(script, named):
+        return None
     try:
-        text = site.batch.script(job.id)
+        text = batch.script(job.id)
     except BatchError:
         text = text_of(script) if script is not None else ""
-    if OURS in text:  # a link whose comment the site has replaced
-        return _Kind.FOREIGN
-    if not is_near and str(site.paths.root) not in text:
-        return _Kind.FOREIGN
+    if OURS in text or (not is_near and str(named) not in text):  # a link whose comment the site has replaced
+        return None
     if script is not None and str(script).startswith(f"{root}/cron."):
-        return _Kind.OTHER
-    how = resubmission(text, Path(job.command.partition(" ")[0]).name)
-    return {Resubmission.CLOCK: _Kind.SCHEDULER, Resubmission.UNCLEAR: _Kind.UNCLEAR}.get(how, _Kind.OTHER)
+        return Resubmission.NONE  # payload, whatever it does
+    return resubmission(text, Path(job.command.partition(" ")[0]).name)
 
 
 def _may_name(script: Path, root: Path) -> bool:
@@ -120,15 +111,15 @@ def text_of(path: Path) -> str:
     return ""
 
 
-def hand_made_problem(site: Site) -> Problem | None:
+def hand_made_problem(batch: Batch, paths: Paths) -> Problem | None:
     """The hand-made scheduler that `init` or `start` has seen, as long as it is in the queue; then nobody asks again.
 
     By one stat where there never was one. Raises BatchError, OSError.
     """
-    mark = hand_made_mark(site.paths)
+    mark = hand_made_mark(paths)
     if not os.path.lexists(mark):
         return None
-    found = old_jobs(site)
+    found = old_jobs(batch, paths.root)
     if not found:
         mark.unlink(missing_ok=True)
         return None
@@ -137,12 +128,12 @@ def hand_made_problem(site: Site) -> Problem | None:
     return Problem("W365", what, "Cancel it: " + command("init", options=("--cancel-old",)))
 
 
-def look_for_hand_made(site: Site) -> Problem | None:
+def look_for_hand_made(batch: Batch, paths: Paths) -> Problem | None:
     """The same, looked for whether or not one was seen before; it is told from then on. Raises BatchError, OSError."""
-    mark = hand_made_mark(site.paths)
+    mark = hand_made_mark(paths)
     if not os.path.lexists(mark):
         replace_file(mark, b"", 0o644)
-    return hand_made_problem(site)
+    return hand_made_problem(batch, paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +179,15 @@ def _is_clock(script: Path, root: Path) -> bool:
     return OURS not in text and resubmission(text, script.name) is Resubmission.CLOCK
 
 
-def cancel_old_chain(site: Site) -> OldJobs:
+def cancel_old_chain(batch: Batch, root: Path) -> OldJobs:
     """Cancel the hand-made scheduler's jobs, and those that they submit meanwhile. Raises BatchError."""
     chain: dict[str, Job] = {}
     for _ in range(_LOOKS):
-        found = old_jobs(site)
+        found = old_jobs(batch, root)
         more = {job.id: job for job in found.chain if job.state != "COMPLETING" and job.id not in chain}
         if not more:
             break
-        site.batch.cancel(list(more))
+        batch.cancel(list(more))
         chain |= more
     return OldJobs(tuple(chain.values()), found.others, found.unclear)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, stop
@@ -33,7 +32,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.read_entries import read_entries
-from cronhpc.engine.site import Site, directory_id, of_other_cluster, of_other_zone
+from cronhpc.engine.site import Site, directory_id, others_at_work
 from cronhpc.inside.switch_file import owner
 from cronhpc.store import damage, files, lease, logs, scheduler
 from cronhpc.store import memory as store_memory
@@ -44,10 +43,12 @@ from cronhpc.store.switches import of_directory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import TypeVar
 
     from cronhpc.batch.port import Batch
     from cronhpc.core.model import Call, Claim, Job, Key, SchedulerState, Switches
+    from cronhpc.script.dialect import Dialect
     from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
     from cronhpc.store.scheduler import SiteChanges
@@ -106,7 +107,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         logged=logged or _logged_unreleased(site.paths, entries, world.claims),
     )
     world = _with_answers(site, world)
-    return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site, world)))
+    return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site.changes, world)))
 
 
 def _with_answers(site: Site, world: World) -> World:
@@ -122,15 +123,15 @@ def _with_answers(site: Site, world: World) -> World:
     return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
 
 
-def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
+def _of_jobs(changes: SiteChanges, world: World) -> Iterator[Problem]:
     """What is wrong with nodes, and with what this site makes of jobs."""
     if world.chain.bad_nodes:
-        yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, site.batch.dialect)
-    if site.batch.dialect.force:
-        yield from core_chain.stuck_problems(world, site.batch.dialect)
+        yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, world.dialect)
+    if world.dialect.force:
+        yield from core_chain.stuck_problems(world, world.dialect)
     if world.switches.found and not world.call.only:
         yield from stop.unmatched(world)
-    yield from _hold_dropped(site.changes, world)
+    yield from _hold_dropped(changes, world)
     if world.chain.drops_begin:
         what = f"job {world.chain.drops_begin} could begin before its time: this site drops when a job is to begin."
         fix = "Links and runs get their time once more, before they are released. See: "
@@ -141,7 +142,7 @@ def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[
     """What is wrong with the cron directory as a whole, its settings and its state/. Raises StateError, OSError."""
     yield from site.problems
     yield from _full_disk(site.paths)
-    yield from _of_the_place(site, link)
+    yield from others_at_work(site, is_link=link != "")
     yield from lease.problems(site.paths.state / "lease")
     yield from damage.of_entries(memory, now)
     yield from damage.others(site.paths.state)
@@ -219,17 +220,6 @@ def _logged_unreleased(
     for key in keys:
         found[key.entry][key.slot] = logged.get(key.entry, {}).get(key.slot, 0)
     return found
-
-
-def _of_the_place(site: Site, link: str) -> list[Problem]:
-    """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant."""
-    found = [None if link else of_other_cluster(site), of_other_zone(site)]
-    if os.path.lexists(scheduler.hand_made_mark(site.paths)):
-        from cronhpc.engine.init import hand_made_problem
-
-        with suppress(BatchError, OSError):  # no answer: looked at again
-            found.append(hand_made_problem(site))
-    return [problem for problem in found if problem is not None]
 
 
 def _full_disk(paths: Paths) -> list[Problem]:
@@ -425,7 +415,7 @@ def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
         return (), []
     from cronhpc.engine.read_series import read_series
 
-    return read_series(site)
+    return read_series(site.paths.state, site.batch.dialect.job)
 
 
 def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
@@ -458,7 +448,7 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
         if claim.job_id in known:
             logged = _logs(site.paths, entries.get(claim.key.entry), claim)
             known[claim.job_id] = launched(known[claim.job_id], logged=logged, dialect=site.batch.dialect)
-    return _recorded_ends(site, gone, known)
+    return _recorded_ends(site.paths.state, world.dialect, gone, known)
 
 
 def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:
@@ -475,20 +465,22 @@ def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:
     return any(name.startswith((f"{begins}.", f"{begins}_")) for name in names)
 
 
-def _recorded_ends(site: Site, gone: list[Claim], known: Mapping[str, JobEnd]) -> Mapping[str, JobEnd]:
+def _recorded_ends(
+    state: Path, dialect: Dialect, gone: list[Claim], known: Mapping[str, JobEnd]
+) -> Mapping[str, JobEnd]:
     """What runs wrote themselves (record: true), where nobody else knows how they ended."""
-    if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
+    if not os.path.isdir(state / "ends"):  # noqa: PTH112 - one stat
         return known
     from cronhpc.store.wrappers import end_of
 
-    found, codes = {**known}, site.batch.dialect.job.codes  # for which the wrapper ends with 1
+    found, codes = {**known}, dialect.job.codes  # for which the wrapper ends with 1
     for claim in gone:
         told = known.get(claim.job_id or "")
         well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
         stood_for = told is not None and codes and told.exit_code == 1
         if not claim.job_id or not (well or stood_for or told is None or told.result is Result.UNKNOWN):
             continue
-        own = end_of(site.paths.state, claim.key)
+        own = end_of(state, claim.key)
         if told is not None and stood_for:
             found[claim.job_id] = replace(told, exit_code=own.exit_code) if own and own.exit_code in codes else told
         elif own is not None and not (well and own.result is Result.OK):

@@ -10,23 +10,25 @@ from cronhpc.store import series_records
 from cronhpc.store.wrappers import piece
 
 if TYPE_CHECKING:
-    from cronhpc.engine.site import Site
+    from pathlib import Path
+
+    from cronhpc.script.dialect import JobVariables
     from cronhpc.store.series_records import Record
 
 
-def read_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
+def read_series(state: Path, variables: JobVariables) -> tuple[tuple[Series, ...], list[Problem]]:
     """Every series that has a record, and records that cannot be used: each harms only itself. Raises OSError."""
     found, problems = [], []
-    for known in series_records.every(site.paths.state):
+    for known in series_records.every(state):
         try:
-            found.append(series_of(site, known))
+            found.append(series_of(state, variables, known))
         except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
             what = f"the record of series {known.name} is of another version."
             problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
     return tuple(found), problems
 
 
-def series_of(site: Site, known: Record) -> Series:
+def series_of(state: Path, variables: JobVariables, known: Record) -> Series:
     """A record as the engine takes it: an entry without a schedule whose script is the wrapper."""
     rules = Rules(**known.rules)
     options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
@@ -35,7 +37,7 @@ def series_of(site: Site, known: Record) -> Series:
     entry = Entry(
         known.name,
         known.script,
-        str(piece(site.paths.state, site.batch.dialect.job)),
+        str(piece(state, variables)),
         "",
         rules.timezone,
         "",

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from cronhpc.batch import connect, present
@@ -20,7 +21,7 @@ from cronhpc.store.damage import environment
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, Paths, clock_of, disk_clock, existing, must_be_no_copy, read_bytes
 from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
-from cronhpc.store.scheduler import SiteChanges, batch_system_found, expected, started
+from cronhpc.store.scheduler import SiteChanges, batch_system_found, expected, hand_made_mark, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,6 +155,20 @@ def of_other_zone(site: Site) -> Problem | None:
         return None
     what = f"{site.host} is in the time zone {site.timezone}, and the scheduler was started in {noted}: slots shift."
     return Problem("W364", what, f"Write into cronhpc.yaml: timezone: {noted}", "cronhpc.yaml")
+
+
+def others_at_work(site: Site, *, is_link: bool = False) -> list[Problem]:
+    """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant.
+
+    `is_link`: asked in a scheduler's job, which is on the cluster that it was submitted on.
+    """
+    found = [None if is_link else of_other_cluster(site), of_other_zone(site)]
+    if os.path.lexists(hand_made_mark(site.paths)):
+        from cronhpc.engine.init import hand_made_problem
+
+        with suppress(BatchError, OSError):  # no answer: looked at again
+            found.append(hand_made_problem(site.batch, site.paths))
+    return [problem for problem in found if problem is not None]
 
 
 def _lasting_print_of(path: Path) -> list[int]:

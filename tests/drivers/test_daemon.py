@@ -26,6 +26,7 @@ from cronhpc.drivers.daemon import Bell, Daemon, Place, Watch, watched
 from cronhpc.engine import init
 from cronhpc.engine.site import Site, open_site
 from cronhpc.store import history
+from cronhpc.store.files import Paths
 from cronhpc.tick import Report, tick
 from tests import worlds
 
@@ -217,15 +218,12 @@ def test_a_bell_rung_by_many_threads_is_heard_once_and_holds_nobody_up(bell: Bel
 
 def test_what_is_watched(tmp_path: Path) -> None:
     init.init(tmp_path / "cron", {"backend": "local"})
-    site = open_site(str(tmp_path / "cron"), "local", {"HOME": str(tmp_path)})
     rows = (
         SwitchSetting("a", jobs="a*", file=f"{tmp_path}/polled/a"),
         SwitchSetting("b", jobs="b*", file=f"{tmp_path}/polled/b"),
     )
-    site = type(site)(
-        site.paths, Settings(kill_also=("/proj/kill",), switches=rows), *(getattr(site, n) for n in site.__slots__[2:])
-    )
-    known = {str(p.path).replace(str(tmp_path), ""): (p.urgent, sorted(p.names)) for p in watched(site)}
+    places = watched(Paths(tmp_path / "cron"), Settings(kill_also=("/proj/kill",), switches=rows))
+    known = {str(p.path).replace(str(tmp_path), ""): (p.urgent, sorted(p.names)) for p in places}
     assert known["/cron/kill"] == known["/cron/pause"] == known["/proj/kill"] == (True, [])
     assert known["/polled"] == (True, ["a", "b"])
     assert known["/cron/cron.daily"] == known["/cron/cron.d"] == (False, [])
@@ -238,7 +236,7 @@ def test_neither_a_tick_nor_reading_rings(root: Path, bell: Bell) -> None:
     """Else each tick would be the cause of the next: it reads every script, and writes status.json."""
     (root / "cron.daily" / "a.slurm").write_text("#!/bin/bash\ntrue\n")
     site = opened(root)
-    with watching(bell, *watched(site)):
+    with watching(bell, *watched(site.paths, site.settings)):
         assert isinstance(tick(site, clock()), Report)
         list(root.iterdir())
         assert not bell.wait(0.7)

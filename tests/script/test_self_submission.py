@@ -139,10 +139,6 @@ class Batch:
             self.jobs[str(100 + len(self.submits))] = self.submits.pop()
 
 
-def site_of(root: Path, batch: Batch) -> Any:
-    return cast("Any", SimpleNamespace(paths=Paths(root), batch=batch))
-
-
 D = "/data/cron"
 JOBS = {
     "the chain, submitted in the folder": (("scheduler/hourly.slurm", D, CHAIN), "chain"),
@@ -167,7 +163,7 @@ JOBS = {
 
 @pytest.mark.parametrize(("job", "kind"), JOBS.values(), ids=JOBS.keys())
 def test_a_job_of_the_queue_is(job: tuple[str, str, str | None], kind: str) -> None:
-    found = init.old_jobs(site_of(Path(D), Batch({"7": job})))
+    found = init.old_jobs(cast("Any", Batch({"7": job})), Path(D))
     assert {"chain": [each.id for each in found.chain], "others": [each.id for each in found.others]} == {
         "chain": ["7"] if kind == "chain" else [],
         "others": ["7"] if kind == "others" else [],
@@ -178,7 +174,7 @@ def test_a_job_that_may_be_a_training_or_a_scheduler_is_named_and_not_cancelled(
     from cronhpc.cli.setup import _old_words
 
     batch = Batch({"7": ("train.slurm", f"{D}/work", AT_ONCE), "8": ("train.slurm", f"{D}/work", PAYLOAD)})
-    found = init.cancel_old_chain(site_of(Path(D), batch))
+    found = init.cancel_old_chain(cast("Any", batch), Path(D))
     assert batch.cancelled == []
     assert [job.id for job in found.unclear] == ["7"]
     assert _old_words(found, SLURM, cancelled=True)[-1].endswith("If that is a scheduler: scancel 7")
@@ -188,14 +184,14 @@ def test_where_the_copy_cannot_be_read_the_file_tells(tmp_path: Path) -> None:
     script = tmp_path / "scheduler" / "hourly.slurm"
     script.parent.mkdir()
     script.write_text(CHAIN, encoding="utf-8")
-    found = init.old_jobs(site_of(tmp_path, Batch({"7": (str(script), "/", None)})))
+    found = init.old_jobs(cast("Any", Batch({"7": (str(script), "/", None)})), tmp_path)
     assert [job.id for job in found.chain] == ["7"]
 
 
 def test_only_the_chain_is_cancelled_and_what_it_submits_meanwhile() -> None:
     link = ("scheduler/hourly.slurm", D, CHAIN)
     batch = Batch({"7": link, "8": ("cron.daily/a.slurm", D, PAYLOAD), "9": ("x", D, PAYLOAD)}, submits=[link])
-    found = init.cancel_old_chain(site_of(Path(D), batch))
+    found = init.cancel_old_chain(cast("Any", batch), Path(D))
     assert [job.id for job in found.chain] == batch.cancelled == ["7", "100"]
     assert [job.id for job in found.others] == ["8", "9"]
 
@@ -249,7 +245,7 @@ def test_no_answer_is_not_none() -> None:
             raise Unreachable("away")
 
     with pytest.raises(Unreachable):
-        init.old_jobs(site_of(Path(D), Silent({})))
+        init.old_jobs(cast("Any", Silent({})), Path(D))
 
 
 def test_the_marker_of_links_stands_in_their_template() -> None:
@@ -297,17 +293,17 @@ def test_start_refuses_beside_a_hand_made_scheduler_and_it_is_told_until_that_is
     link = (str(tmp_path / "scheduler" / "hourly.slurm"), str(tmp_path), CHAIN)
     batch = Cluster({"7": link})
     site = at(folder_of(tmp_path), batch)
-    assert init.hand_made_problem(site) is None, "nobody has looked for one yet"
+    assert init.hand_made_problem(site.batch, site.paths) is None, "nobody has looked for one yet"
     with pytest.raises(
         CronhpcError, match=r"still in the queue: 7 .*cronhpc init --cancel-old.*cronhpc start --beside"
     ):
         start._must_be_alone(site, beside=False)
     assert start._must_be_alone(site, beside=True) == "alps"
-    told = init.hand_made_problem(site)
+    told = init.hand_made_problem(site.batch, site.paths)
     assert told is not None
     assert told.code == "W365"
-    init.cancel_old_chain(site)
-    assert init.hand_made_problem(site) is None
+    init.cancel_old_chain(site.batch, site.paths.root)
+    assert init.hand_made_problem(site.batch, site.paths) is None
     assert not scheduler.hand_made_mark(site.paths).exists()
     assert start._must_be_alone(site, beside=False) == "alps"
 

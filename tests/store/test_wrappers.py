@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -335,8 +334,7 @@ def test_an_exit_code_that_tells_the_batch_system_something_else_is_shown(
     if own is not None:
         row = {"exit_code": own, "started": 1, "ended": 2, "node": "n1", "tasks": 1}
         wrappers.end_file(paths.state, KEY).write_text(json.dumps(row))
-    site = SimpleNamespace(paths=paths, batch=SimpleNamespace(dialect=GRID_ENGINE))
     claim = Claim(KEY, ClaimState.RELEASED, job_id="7")
     known = {"7": JobEnd(Result.FAILED, told, node="n2")}
-    found = read._recorded_ends(site, [claim], known)  # type: ignore[arg-type] # what it asks for is there
+    found = read._recorded_ends(paths.state, GRID_ENGINE, [claim], known)
     assert (found["7"].exit_code, found["7"].node) == (shown, "n2")
