@@ -192,9 +192,8 @@ class _Reader:
             policies=policies,
             timezone=policies.timezone or self.site.timezone,
             hash_key=self._hash_key(found.name if own else found.source.rpartition("/")[0]),
-            **self._asked(header, policies),
         )
-        return self._checked(entry, data, problems, header)
+        return self._checked(self._with_options(entry, header), data, problems, header)
 
     def _hash_key(self, what: str) -> str:
         return f"{self.site.user}:{self.site.paths.root}:{what}"
@@ -230,26 +229,27 @@ class _Reader:
             return [Problem("E101", f'"{error.text}": {error.what}', error.fix, entry.source, line)]
         return []
 
-    def _asked(self, header: Header, policies: Policies) -> dict[str, Any]:
-        """What the script asks of sbatch, and what is added to it."""
+    def _with_options(self, entry: Entry, header: Header) -> Entry:
+        """With what its script asks of sbatch, and what is added to it."""
         chdir = header.value("chdir")
         home = self.site.environment.get("HOME", "/")
         output = _is_ours(header.value("output"), chdir)
         error = header.value("error") or dict(self.site.settings.sbatch).get("error")
-        return {
-            "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
-            "own_options": self._spelt(header) if self._is_wrapped(policies) else None,
-            "job_name": header.job_name,
-            "output": output,
-            "error": output and bool(error) and _is_ours(error, chdir),
-            "partition": header.value("partition") or "",
-            "account": header.value("account") or "",
-            "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
-            "comment": header.value("comment") or dict(self.site.settings.sbatch).get("comment", ""),
-            "array": header.value("array") or "",
-            "own_export": header.value("export") or "",
-            "holds_itself": header.find("hold") is not None,
-        }
+        return replace(
+            entry,
+            options=self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
+            own_options=self._spelt(header) if self._is_wrapped(entry.policies) else None,
+            job_name=header.job_name,
+            output=output,
+            error=output and bool(error) and _is_ours(error, chdir),
+            partition=header.value("partition") or "",
+            account=header.value("account") or "",
+            chdir=home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
+            comment=header.value("comment") or dict(self.site.settings.sbatch).get("comment", ""),
+            array=header.value("array") or "",
+            own_export=header.value("export") or "",
+            holds_itself=header.find("hold") is not None,
+        )
 
     def _is_wrapped(self, policies: Policies) -> bool:
         dialect = self.site.batch.dialect
@@ -348,7 +348,7 @@ class _Reader:
             return entry, [Problem("E312", what, "Correct the path.", "cronhpc.yaml", row.line)]
         refused = self._trust().refusal(Path(path))
         header = read_header(data, os.path.basename(path), self.site.batch.dialect)  # noqa: PTH119 - a text
-        return replace(entry, script=path, **self._asked(header, entry.policies)), [refused] if refused else []
+        return self._with_options(replace(entry, script=path), header), [refused] if refused else []
 
 
 def _reach(error: OSError, command: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
-from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
+from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
 from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cronhpc.core.model import Advice, Claim, Job, JobEnd, Plan, World
+    from cronhpc.core.model import Advice, Claim, Job, Plan, World
 
 _FAILED = frozenset(map(str, FAILURES))
 
@@ -149,16 +149,17 @@ def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
 
 def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
     """What the queue does not show is submitted, or has ended in a way that is not known yet."""
-    row: dict[str, Any] = {"entry": claim.name or claim.key.entry, "key": str(claim.key), "result": "submitted"}
-    row |= {"job": claim.job_id, "submitted": claim.at or None}
+    known = JobEnd(Result.UNKNOWN, submitted=claim.at or None)
+    result = "submitted"
     if absent is not None:
-        row |= {"detail": str(absent)} | ({} if absent.may_live else {"result": "ended"})
+        known = replace(known, detail=str(absent))
+        result = result if absent.may_live else "ended"
     elif job is not None:
         reason = job.reason if job.waits and job.reason not in {"None", "BeginTime"} else ""
         detail = "; ".join(filter(None, (restarted(job.restarts), reason)))
-        row |= {"result": _live_result(job), "node": job.nodes, "detail": detail}
-        row |= {"started": None if job.waits else job.start}
-    return run_facts(row)
+        known = replace(known, node=job.nodes, detail=detail, started=None if job.waits else job.start)
+        result = _live_result(job)
+    return replace(ended_facts(claim.name or claim.key.entry, claim.key, known, claim.job_id), result=result)
 
 
 def _live_result(job: Job) -> str:
