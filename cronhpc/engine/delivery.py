@@ -13,7 +13,6 @@ import shlex
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +25,8 @@ from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import iso
 from cronhpc.store.entries import file_of, row_of
 from cronhpc.store.logs import tail_of
-from cronhpc.views import text, times
+from cronhpc.views import text
+from cronhpc.views.style import Style
 
 if TYPE_CHECKING:
     import ssl
@@ -212,7 +212,7 @@ def _phase(alert: Alert) -> str:
 
 def _since(alert: Alert) -> str:
     since = alert.since if alert.phase == "still" else None
-    return "" if since is None else f" (since {times.whole(since, since, UTC)})"
+    return "" if since is None else f" (since {Style(since).whole(since)})"
 
 
 def log_end(log: str, about: About) -> list[str] | None:

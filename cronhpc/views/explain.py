@@ -227,7 +227,7 @@ def _last_sentences(entry: EntryStatus, known: Status, style: Style) -> Iterator
 def _last_sentence(last: HistoryRun, style: Style) -> str:
     slot = last.slot
     when = style.dated(slot) if slot else "at an unknown time"
-    of_slot = times.slot_words(slot, style.now, style.zone) if slot else f"The slot {when}"
+    of_slot = style.slot_words(slot) if slot else f"The slot {when}"
     subject = f"The run by hand, {when}," if last.by_hand else of_slot
     if not last.job:
         more = f": {text.one_line(last.detail)}" if last.detail else ""

@@ -5,17 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Instant
 from cronhpc.cron.schedule import Schedule, ScheduleError
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.views import text, times
 from cronhpc.views.style import Cell, Column, Style, table, wrap
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +110,14 @@ def _described(preview: Preview, *, in_words: bool) -> Described:
 
 def render(known: Next, style: Style) -> str:
     """A line a slot, earliest first."""
-    zone: tzinfo = style.zone
+    there = style
     lines = []
     if len(known.entries) == 1:
-        zone = zone_of(known.entries[0].timezone)
+        there = replace(style, zone=zone_of(known.entries[0].timezone))
         lines += wrap(_title(known.entries[0]), style.width)
     if not known.slots:
         return "\n".join([*lines, "nothing is to come"])
-    return "\n".join([*lines, *_table(known, style, zone)])
+    return "\n".join([*lines, *_table(known, style, there)])
 
 
 def _title(entry: Described) -> str:
@@ -137,16 +133,17 @@ def lowered(words: str) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _table(known: Next, style: Style, zone: tzinfo) -> list[str]:
+def _table(known: Next, style: Style, there: Style) -> list[str]:
+    """`there`: by the clock of the one schedule that was asked for."""
     single = len(known.entries) == 1
-    foreign = single and zone != style.zone
+    foreign = single and there.zone != style.zone
     columns = [Column("AT"), Column("FROM NOW", optional=2)]
     columns += [Column("YOUR CLOCK", optional=3)] if foreign else []
     columns += [] if single else [Column("ENTRY", least=12, name=True)]
     columns += [Column("", optional=1)] if any(slot.held_back for slot in known.slots) and not single else []
     rows: list[list[Cell]] = []
     for slot in known.slots:
-        row: list[Cell] = [times.whole(slot.at, style.now, zone), style.distance(slot.at)]
+        row: list[Cell] = [there.whole(slot.at), style.distance(slot.at)]
         row += [style.whole(slot.at)] if foreign else []
         row += [] if single else [text.name(slot.entry)]
         if len(columns) > len(row):
@@ -168,4 +165,4 @@ def change_words(change: ClockChange, style: Style) -> tuple[str, str]:
     jump = change.after - change.before
     way = "forward" if jump > 0 else "back"
     words = f"the clocks go {way} {times.took(abs(jump))}, {old} {before:%Z} to {after:%H:%M} {after:%Z}"
-    return times.day(at, style.now, zone), f"{words} ({change.timezone})"
+    return replace(style, zone=zone).day(at), f"{words} ({change.timezone})"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 
 from cronhpc.core.model import Advice, command, text_of
 from cronhpc.cron.values import dataclass
@@ -15,6 +16,7 @@ _GAP = "  "
 _BETWEEN, _WITHIN = "\ue000\ue001"  # blanks between a command's words, and in one; no text that is shown has these
 _GO_ON = " \\"
 _EASY = 2  # times its least width a column is easily read
+_NEAR = 6  # days for which a weekday is enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Style:
         return [line.replace(_WITHIN, " ") for line in lines]
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
-        return times.clock(at, self.now, self.zone, seconds=seconds)
+        """As short as is clear from now: `14:30` today, `Sat 04:00` within six days, else `28 Nov 04:00`."""
+        return _clock(at if seconds else at - at % times.MINUTE, self.now, self.zone, seconds)
 
     def at(self, instant: int | str | None) -> str:
         """An instant (in ISO 8601, too) on the clock; "-" where it is none."""
@@ -57,13 +60,38 @@ class Style:
         return "-" if at is None else self.clock(at)
 
     def dated(self, at: int) -> str:
-        return times.dated(at, self.now, self.zone)
+        """As in a sentence: `today 04:00`, `yesterday 22:00`, `tomorrow 04:00`, `Sat 28 Nov 04:00`."""
+        moment, today = self._local(at)
+        word = {-1: "yesterday", 0: "today", 1: "tomorrow"}.get((moment.date() - today.date()).days)
+        hands = _time_of_day(moment, seconds=False)
+        return f"{word} {hands}" if word else f"{self.day(at)} {hands}"
+
+    def slot_words(self, at: int) -> str:
+        """`Today's 04:00`, `Yesterday's 04:00`, `The slot Sat 28 Nov 04:00`."""
+        moment, today = self._local(at)
+        whose = {-1: "Yesterday's", 0: "Today's"}.get((moment.date() - today.date()).days)
+        return f"{whose} {_time_of_day(moment, seconds=False)}" if whose else f"The slot {self.dated(at)}"
 
     def whole(self, at: int) -> str:
-        return times.whole(at, self.now, self.zone)
+        """With its day and zone: `Sat 28 Nov 04:00 CET`."""
+        moment, _ = self._local(at)
+        text, zone_name = f"{self.day(at)} {_time_of_day(moment, seconds=False)}", f"{moment:%Z}"
+        return text if text.endswith(zone_name) else f"{text} {zone_name}"
+
+    def day(self, at: int) -> str:
+        """Only the day: `Sat 28 Nov`."""
+        moment, today = self._local(at)
+        return f"{times.DAYS[moment.weekday()]} {_date(moment, today)}"
 
     def distance(self, at: int) -> str:
-        return times.distance(at, self.now)
+        """`in 23 min`, `3 days ago`, `now`."""
+        if at == self.now:
+            return "now"
+        return f"in {times.span(at - self.now)}" if at > self.now else f"{times.span(at - self.now)} ago"
+
+    def _local(self, at: int) -> tuple[datetime, datetime]:
+        """The instant, and now, in the zone."""
+        return times.local(at, self.zone), times.local(self.now, self.zone)
 
     def path(self, path: str) -> str:
         """A path with the user's home as ~."""
@@ -75,6 +103,29 @@ class Style:
         """A path within a command, the user's home as ~ where a shell reads that."""
         shown = self.path(path)
         return shown if text.word(shown.removeprefix("~")) == shown.removeprefix("~") else text.word(path)
+
+
+@lru_cache(maxsize=4096)  # a table says many an instant again and again: entries share their minutes
+def _clock(at: int, now: int, zone: tzinfo, seconds: bool) -> str:  # noqa: FBT001 - as `Style.clock` has it
+    moment, today = times.local(at, zone), times.local(now, zone)
+    hands = _time_of_day(moment, seconds=seconds)
+    days = (moment.date() - today.date()).days
+    if days == 0:
+        return hands
+    return f"{times.DAYS[moment.weekday()] if abs(days) <= _NEAR else _date(moment, today)} {hands}"
+
+
+def _time_of_day(moment: datetime, *, seconds: bool) -> str:
+    """The time of day; with its zone in the hour that the clocks pass twice."""
+    text = f"{moment:%H:%M:%S}" if seconds else f"{moment:%H:%M}"
+    other = moment.replace(fold=1 - moment.fold)
+    twice = other.utcoffset() != moment.utcoffset() and other.astimezone(UTC).astimezone(moment.tzinfo) == other
+    return f"{text} {moment:%Z}" if twice else text
+
+
+def _date(moment: datetime, today: datetime) -> str:
+    text = f"{moment.day} {times.MONTHS[moment.month - 1]}"
+    return text if moment.year == today.year else f"{text} {moment.year}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,15 +152,16 @@ CLOCKS = {
 
 @pytest.mark.parametrize(("instant", "short", "said"), CLOCKS.values(), ids=CLOCKS)
 def test_a_time_is_as_short_as_is_clear(instant: int, short: str, said: str) -> None:
-    assert times.clock(instant, NOW, PARIS) == short
-    assert times.dated(instant, NOW, PARIS) == said
+    seen = style.Style(NOW, PARIS)
+    assert seen.clock(instant) == short
+    assert seen.dated(instant) == said
 
 
 def test_in_the_hour_that_comes_twice_the_zone_is_said() -> None:
     first, second = 1792888200, 1792891800  # 02:30 CEST, 02:30 CET on 25 October 2026
-    assert times.clock(first, first, PARIS) == "02:30 CEST"
-    assert times.clock(second, second, PARIS) == "02:30 CET"
-    assert times.whole(second, second, PARIS) == "Sun 25 Oct 02:30 CET"
+    assert style.Style(first, PARIS).clock(first) == "02:30 CEST"
+    assert style.Style(second, PARIS).clock(second) == "02:30 CET"
+    assert style.Style(second, PARIS).whole(second) == "Sun 25 Oct 02:30 CET"
 
 
 DISTANCES = {
@@ -178,7 +179,7 @@ DISTANCES = {
 
 @pytest.mark.parametrize(("seconds", "said"), DISTANCES.items())
 def test_a_distance_is_rough(seconds: int, said: str) -> None:
-    assert times.distance(NOW + seconds, NOW) == said
+    assert style.Style(NOW).distance(NOW + seconds) == said
 
 
 TOOK = {None: "-", 0: "0s", 12: "12s", 72: "1m12s", 120: "2m", 33127: "9h12m", 187000: "2d3h", -5: "0s"}
