@@ -170,13 +170,10 @@ def parse(
             except UsageError as error:  # read in a job's log, where nothing says which command it was
                 raise UsageError(f"{parser.prog}: {str(error).removeprefix(f'{parser.prog}: ')}") from None
             args.rest, args.behind = unknown, behind
-        elif command.of_no_name is not None:
-            args, unknown = parser.parse_known_args(words)
-            if unknown and not unknown[0].startswith("-"):
-                raise UsageError(f"{parser.prog} takes no name. " + command.of_no_name(unknown[0]))
-            args = parser.parse_args(words)
         else:
             args, unknown = parser.parse_known_args(words)
+            if unknown and command.of_no_name is not None and not unknown[0].startswith("-"):
+                raise UsageError(f"{parser.prog} takes no name. " + command.of_no_name(unknown[0]))
             if unknown:  # names on both sides of an option; else it says what is unknown
                 args = parser.parse_intermixed_args(words)
     args.typed, args.of_series = typed, command.of_series

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any, TextIO
 
+    from cronhpc.core.model import Entry
     from cronhpc.engine.site import Site
     from cronhpc.store.files import Paths
     from cronhpc.views.facts import Status
@@ -347,6 +348,13 @@ def site_now(console: Console) -> Site:
     return site_of(console) if withdraw_edited(site, console.now) else site
 
 
+def entries_of(console: Console) -> tuple[Entry, ...]:
+    """The entries of the cron directory meant. Raises as `site_of`."""
+    from cronhpc.engine.read_entries import read_entries
+
+    return read_entries(site_of(console), console.now).entries
+
+
 def offline_world(site: Site, now: int) -> World:
     """Entries, their state, switches. The queue is not asked: it may not answer."""
     from cronhpc.engine.read import with_switches
@@ -401,6 +409,16 @@ def count_of(text: str, least: int = 1) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= least:
         return int(text)
     raise UsageError(f"{text!r} is no number. Write a whole number from {least}.")
+
+
+def zone_named(text: str) -> str:
+    """A time zone's name, or "", for argparse. Raises UsageError with the nearest one."""
+    from cronhpc.cron.zones import fix, is_zone
+
+    name = text.strip()
+    if not name or is_zone(name):
+        return name
+    raise UsageError(f"{text!r} is no timezone. " + fix(name))
 
 
 def seconds_of(text: str) -> int:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, filled, is_mine, paths_of
+from cronhpc.cli.console import UsageError, filled, is_mine, paths_of, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
-from cronhpc.cron.zones import is_zone
 from cronhpc.importer.crontab import Crontab
 from cronhpc.importer.script import MARK, Imported, named
 from cronhpc.importer.scrontab import Scrontab
@@ -51,7 +50,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=filled, metavar="FILE", help="the table; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="print the scripts, write nothing")
     parser.add_argument("--system", action="store_true", help="a user's name stands before each command (/etc/crontab)")
-    parser.add_argument("--timezone", metavar="ZONE", help="the clock that the table ran by (else this machine's)")
+    parser.add_argument(
+        "--timezone", type=zone_named, metavar="ZONE", help="the clock that the table ran by (else this machine's)"
+    )
 
 
 def _run(args: argparse.Namespace, console: Console) -> int:
@@ -136,8 +137,6 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
     if args.system and args.kind != "crontab":
         raise UsageError("--system is about system crontabs; a scrontab names no users.")
-    if args.timezone and not is_zone(args.timezone):
-        raise UsageError(f"--timezone={args.timezone}: there is no such time zone. Write one like Europe/Paris.")
     return Surroundings(
         user=owner(os.getuid()),
         timezone=args.timezone or _zone(settings),

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, count_of, directory, instant_of, paths_of, settings_or_default
+from cronhpc.cli.console import UsageError, count_of, directory, instant_of, paths_of, settings_or_default, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
-from cronhpc.cron.zones import ZoneError, zone_of
 from cronhpc.inside import guard
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _again_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fast", metavar="DURATION", default="2m", help="what counts as a fast failure (2m)")
     parser.add_argument("--name", default="", help="the series' name, instead of the job's")
-    parser.add_argument("--timezone", default="", help="of --cron")
+    parser.add_argument("--timezone", type=zone_named, default="", help="of --cron")
 
 
 def _again(args: argparse.Namespace, console: Console) -> int:
@@ -145,13 +144,6 @@ def _options(rest: list[str]) -> tuple[str, ...]:
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 
-def _timezone(name: str) -> str:
-    try:
-        return zone_of(name.strip()).key if name else ""
-    except ZoneError:
-        raise UsageError(f"{name!r} is no timezone. Write one like Europe/Berlin.") from None
-
-
 def _rules(args: argparse.Namespace, console: Console, usual_zone: str) -> Rules:
     from cronhpc.cron.duration import parse_duration
 
@@ -159,7 +151,7 @@ def _rules(args: argparse.Namespace, console: Console, usual_zone: str) -> Rules
         raise UsageError("say when: --every 1h, --cron '0 3 * * *', or --after.")
     if args.until is not None and not args.until.strip():
         raise UsageError("--until names no file (an unset variable?). Write: --until done.txt")
-    timezone = _timezone(args.timezone) or usual_zone
+    timezone = args.timezone or usual_zone
     every = parse_duration(args.every) if args.every else 0
     if args.every and not every:
         raise UsageError("--every 0 is no time at all. Write how often, like 90m; or --after.")

@@ -15,6 +15,7 @@ from cronhpc.cli.console import (
     NoSuchError,
     UsageError,
     count_of,
+    entries_of,
     entry_argument,
     instant_of,
     no_such,
@@ -22,7 +23,17 @@ from cronhpc.cli.console import (
     settings_or_default,
     site_of,
 )
-from cronhpc.cli.runs import AHEAD, Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
+from cronhpc.cli.runs import (
+    AHEAD,
+    Follower,
+    entry_meant,
+    entry_named,
+    harmless,
+    job_id,
+    known_runs,
+    no_run_of,
+    put_bytes,
+)
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
 from cronhpc.cron.values import dataclass, grouped
 from cronhpc.script.spelling import own_output
@@ -293,9 +304,7 @@ class _RunsAsRead:
 
 def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
     """Whether cronhpc names the logs of the entry; those of a series Slurm does."""
-    from cronhpc.engine.read_entries import read_entries
-
-    return any(each.name == args.name and each.output for each in read_entries(site_of(console), console.now).entries)
+    return any(each.name == args.name and each.output for each in entries_of(console))
 
 
 def _run_words(run: HistoryRun, console: Console) -> str:
@@ -406,7 +415,7 @@ def _no_log(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
         of_job = f"{text.count(len(logs), 'log')}, and none of job {args.job}"
         of_run = f"logs of {text.count(len(_by_run(logs)), 'run')}, and none number {args.back}"
         why: str = f"has {of_job if args.job else of_run}. See: " + command("history", args.name)
-    elif (problem := (entry := _entry(args, console)).problem) is not None:
+    elif (problem := (entry := _without_log(args, console)).problem) is not None:
         why = "has no log yet, and is not run as it is: " + problem.advice
     elif entry.output:
         why = "has no log yet. Now: " + command("run", args.name)
@@ -423,25 +432,15 @@ def _no_answer(why: str, console: Console) -> int:
     return ATTENTION
 
 
-def _entry(args: argparse.Namespace, console: Console) -> Entry:
-    from cronhpc.engine.read_entries import read_entries
-
-    entries = {entry.name: entry for entry in read_entries(site_of(console), console.now).entries}
-    if args.name not in entries:
-        _no_log_of_a_series(args, console)
-        raise no_entry(args.name, entries, site_of(console).paths)
-    return entries[args.name]
-
-
-def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
-    """Raises NoSuchError where the name is that of a series."""
-    known = next((each for each in series_records.every(paths_of(console).state) if each.name == args.name), None)
-    if known is not None:
-        places = (
-            ", ".join(path for _, path in known.logs)
-            or f"{own_output(site_of(console).batch.dialect)} in {known.script}"
-        )
-        raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
+def _without_log(args: argparse.Namespace, console: Console) -> Entry:
+    """The entry of that name. Raises NoSuchError, of a series with where it prints to."""
+    entries, paths = entries_of(console), paths_of(console)
+    known = next((each for each in series_records.every(paths.state) if each.name == args.name), None)
+    if known is None or any(each.name == args.name for each in entries):
+        return entry_named(args.name, entries, paths)
+    said = f"{own_output(site_of(console).batch.dialect)} in {known.script}"
+    places = ", ".join(path for _, path in known.logs) or said
+    raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
 
 
 # --- printing ------------------------------------------------------------------------------------------------------

@@ -82,18 +82,14 @@ def job_id(name: str | None) -> str:
     return match[1] if match else ""
 
 
-def run_of_job(console: Console, paths: Paths, job: str) -> HistoryRun | None:
-    """The newest run that was this job."""
-    return next((run for _, run in known_runs(console, paths) if run.job == job), None)
-
-
 def entry_meant(name: str, console: Console, paths: Paths) -> str:
     """The name, or the entry of the job whose id was. Raises NoSuchError where no run was that job."""
     job = job_id(name)
     if not job:
         return name
-    if (run := run_of_job(console, paths, job)) is not None:
-        return run.entry
+    for _, run in known_runs(console, paths):
+        if run.job == job:
+            return run.entry
     raise no_run_of(job)
 
 

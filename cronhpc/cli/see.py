@@ -23,12 +23,12 @@ from cronhpc.cli.console import (
     settings_or_default,
     site_now,
     written_status,
+    zone_named,
 )
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import CronhpcError, EntryState, Instant, Problem, Settings, StateError, Switch, World, command
 from cronhpc.core.plan import plan
-from cronhpc.core.policy import parse_policies
 from cronhpc.cron.schedule import parse
 from cronhpc.cron.values import replace
 from cronhpc.cron.zones import zone_of
@@ -305,7 +305,9 @@ cronhpc next --schedule "5 2 * * *" --timezone Europe/Paris --after 2026-10-24
 def _next_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="an entry (else all)")
     parser.add_argument("--schedule", metavar="CRON", help="any schedule, instead of an entry's")
-    parser.add_argument("--timezone", metavar="ZONE", help="the schedule's zone (else the settings', yours)")
+    parser.add_argument(
+        "--timezone", type=zone_named, metavar="ZONE", help="the schedule's zone (else the settings', yours)"
+    )
     parser.add_argument("--after", metavar="TIME", help="slots after this time (else now): 2026-10-25T01:00, or 2d")
     parser.add_argument("-n", dest="number", type=count_of, default=10, metavar="N", help="how many (else 10)")
 
@@ -346,13 +348,10 @@ def _settings_zone(console: Console) -> str:
 def _schedule_zone(key: str, console: Console) -> ZoneInfo:
     from zoneinfo import ZoneInfo
 
-    if not key:
-        zone = console.zone()
-        return zone if isinstance(zone, ZoneInfo) and zone.key else ZoneInfo("UTC")
-    _, problems = parse_policies([("timezone", key, 0)])
-    if problems:
-        raise UsageError(f"cronhpc next: {problems[0].what} " + problems[0].fix)
-    return zone_of(key.strip())
+    if key:
+        return zone_of(key)
+    zone = console.zone()
+    return zone if isinstance(zone, ZoneInfo) and zone.key else ZoneInfo("UTC")
 
 
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:

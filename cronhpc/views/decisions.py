@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
@@ -81,8 +80,6 @@ def _submit_line(facts: Mapping[str, Any], style: Style) -> Line:
     parts = [f"slot {style.at(facts['slot'])}"]
     if facts["begin"]:
         parts.append(f"begins {style.at(facts['begin'])}")
-    if facts["attempt"] > 1:
-        parts.append(f"attempt {facts['attempt']}")
     parts.append(f"job {text.name(facts['job_name'] or facts['entry'])}")
     parts += [text.one_line(option.removeprefix("--").replace("=", " ", 1)) for option in facts["options"]]
     parts += [text.one_line(each) for each in (facts["output"], facts["detail"]) if each]
@@ -131,7 +128,8 @@ def _cancel_line(facts: Mapping[str, Any], _: Style) -> Line:
     return "cancel", "yellow", f"job {facts['job']}: {text.one_line(facts['why'])}"
 
 
-def _link_line(verb: str, facts: Mapping[str, Any], style: Style) -> Line:
+def _link_line(facts: Mapping[str, Any], style: Style) -> Line:
+    verb = facts["decision"].removesuffix(" link")
     job = f" job {facts['job']}" if facts["job"] else ""
     at = f" {'to' if verb == 'move' else 'at'} {style.at(facts['at'])}" if facts["at"] else ""
     why = f": {text.one_line(facts['why'])}" if facts["why"] else ""
@@ -178,10 +176,10 @@ _KINDS: dict[type, _Kind] = {
     model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel_line),
     model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel_line),
     model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish_line),
-    model.KeepLink: _Kind("keep link", _LINK, partial(_link_line, "keep")),
-    model.SubmitLink: _Kind("submit link", _LINK, partial(_link_line, "submit")),
-    model.MoveLink: _Kind("move link", _LINK, partial(_link_line, "move")),
-    model.CancelLink: _Kind("cancel link", _LINK, partial(_link_line, "cancel")),
+    model.KeepLink: _Kind("keep link", _LINK, _link_line),
+    model.SubmitLink: _Kind("submit link", _LINK, _link_line),
+    model.MoveLink: _Kind("move link", _LINK, _link_line),
+    model.CancelLink: _Kind("cancel link", _LINK, _link_line),
     model.LeaveChain: _Kind("leave chain", ("why",), lambda facts, _: ("leave", "yellow", text.one_line(facts["why"]))),
     model.Stop: _Kind("stop", _STOP, _stop_line),
     model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold_line),

@@ -74,7 +74,7 @@ RUN = job("4720", str(KEY), at("04:00"))
 DECISIONS: dict[str, tuple[model.Decision, str]] = {
     "a retry": (
         model.Submit(BACKUP, replace(KEY, attempt=2), Reason.RETRY, detail="attempt 2"),
-        "backup|retry|slot 04:00, attempt 2, job backup, partition cpu, log/backup/20261127T0300Z-%j.out, attempt 2",
+        "backup|retry|slot 04:00, job backup, partition cpu, log/backup/20261127T0300Z-%j.out, attempt 2",
     ),
     "ahead": (
         model.Submit(BACKUP, Key("backup", at("14:10")), Reason.AHEAD, begin=at("14:10")),
@@ -148,6 +148,13 @@ def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str)
 def test_every_kind_of_decision_is_known_to_the_view() -> None:
     kinds = set(model.Decision.__args__)
     assert kinds == set(decisions._KINDS)
+
+
+@pytest.mark.parametrize("daemon", [True, False], ids=["a daemon ticks whenever it is time", "links tick"])
+def test_a_next_tick_is_named_only_where_it_is_the_one_that_comes(daemon: bool) -> None:
+    world = replace(WORLD, call=replace(WORLD.call, by_daemon=daemon))
+    known = view.facts(world, plan(world))
+    assert (known.wake is None, "next tick" in view.render(known, style())) == (daemon, not daemon)
 
 
 def test_odd_names_stay_on_their_line() -> None:
