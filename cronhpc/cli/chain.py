@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, count_of, paths_of, settings_or_default, site_of, written_status
+from cronhpc.cli.console import UsageError, count_of, settings_or_default, written_status
 from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
 from cronhpc.cron.values import replace
 from cronhpc.store.files import DirectoryError, Paths, wanted
@@ -63,7 +63,7 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
-    if args.if_stale and not is_stale(paths_of(console), console):
+    if args.if_stale and not is_stale(console.paths(), console):
         if console.as_json:
             console.json({"ok": True, "done": [], "links": [], "undo": "", "errors": []})
         return FINE  # at each login: nothing of what follows is loaded
@@ -74,7 +74,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.drivers.start import start
     from cronhpc.engine.site import reckoned
 
-    site = site_of(console, anew=not args.if_stale)
+    site = console.site(anew=not args.if_stale)
     before = started(site.paths) or Started()  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = Started("login")
@@ -170,7 +170,7 @@ def _daemon_gone(console: Console) -> bool:
     from cronhpc.drivers.start import daemon_trouble
 
     try:
-        site = site_of(console)
+        site = console.site()
         return site.batch.dialect.runs_here and bool(daemon_trouble(site))
     except (CronhpcError, OSError):
         return False
@@ -195,7 +195,7 @@ def _stop(_: argparse.Namespace, console: Console) -> int:
     from cronhpc.drivers.start import stop
 
     try:
-        site = site_of(console)
+        site = console.site()
     except DirectoryError:
         if not _stopped_without_folder(console):
             raise

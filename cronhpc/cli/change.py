@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, filled, no_such, own_site, paths_of, settings_or_default
+from cronhpc.cli.console import UsageError, filled, no_such, settings_or_default
 from cronhpc.core.model import Settings, command, joined
 from cronhpc.store.claims import Claims
 from cronhpc.views import Facts, text
@@ -58,7 +58,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     name = next((job.name for job in known.values() if args.job == job.path.name), args.job)
     if name not in known:
         raise no_such("ready-made job", args.job, known, see=command("add"))
-    paths = paths_of(console)
+    paths = console.paths()
     given = {"name": args.name or name, "schedule": args.schedule, "dialect": dialect}
     copy = ready_made.copy_of(known[name], paths, settings_or_default(paths), **given)
     ready_made.write(copy)
@@ -151,7 +151,7 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.logs.housekeeping import clean_when_due
     from cronhpc.views import reports as view
 
-    site = own_site(console, "cleans its logs")
+    site = console.own_site("cleans its logs")
     live, began = _live(site)
     cleaned = clean_when_due(
         *(site.paths, site.settings, console.now, live, site.batch.live_files),

@@ -14,7 +14,7 @@ from cronhpc.check.lint import unreadable, without_ignored
 from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by, with_path
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
+from cronhpc.cli.console import UsageError, is_mine, no_such, settings_or_default
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
@@ -87,8 +87,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     if names or not files:
         of_directory, site = _directory(console, names, linter)
         problems, broken = problems + of_directory, site is None
-    if here and is_mine(paths_of(console)) and not broken:
-        withdraw_edited(site or site_of(console), console.now)
+    if here and is_mine(console.paths()) and not broken:
+        console.withdraw_edited(site or console.site())
     problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
     problems = sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in problems]
@@ -144,17 +144,15 @@ def _may_be_a_file(name: str) -> bool:
 
 
 def _entry_names(console: Console) -> set[str]:
-    from cronhpc.engine.read_entries import read_entries
-
     try:
-        return {entry.name for entry in read_entries(site_of(console), console.now).entries}
+        return {entry.name for entry in console.entries()}
     except SettingsError:
         return set()
 
 
 def _has_directory(console: Console) -> bool:
     try:
-        paths_of(console)
+        console.paths()
     except DirectoryError:
         return False
     return True
@@ -168,7 +166,7 @@ def _online(args: argparse.Namespace, console: Console) -> Online | None:
         cluster = examinable(console.backend, _settings(console), console.environ, _ANSWER_TIMEOUT)
         return Online(cluster, _A_MOMENT) if cluster is not None and which("sbatch", console.environ) else None
     try:
-        batch = site_of(console).batch
+        batch = console.site().batch
     except (DirectoryError, SettingsError):
         batch = connect(console.backend, Settings(), console.environ, Path("/nonexistent"))
     if (asked := examined(batch)) is None:
@@ -192,7 +190,7 @@ def dialect_here(console: Console) -> Dialect:
 
 def _settings(console: Console) -> Settings:
     try:
-        return settings_or_default(paths_of(console))
+        return settings_or_default(console.paths())
     except DirectoryError:
         return Settings()
 
@@ -213,9 +211,9 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     """What is to be said of a cron directory; and the directory, None where its settings are unusable."""
     from cronhpc.engine.read_entries import read_entries
 
-    paths = paths_of(console)
+    paths = console.paths()
     try:
-        site = site_of(console)
+        site = console.site()
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
         by_default = linter._replace(environ=None, dialect=dialect_here(console))
         unknown = not (console.backend or _settings(console).backend or present(console.environ))

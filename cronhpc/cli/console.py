@@ -186,6 +186,119 @@ class Console:
         home = self.environ.get("HOME", "")
         return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home, self.directory)
 
+    # --- the cron directory meant
+
+    def site(self, *, anew: bool = False) -> Site:
+        """The cron directory meant, opened; `anew` as open_site has it.
+
+        Raises DirectoryError, SettingsError, StateError, BatchError, OSError.
+        """
+        from cronhpc.engine.site import open_site
+
+        return open_site(self.named(), self.backend, self.environ, anew=anew)
+
+    def paths(self) -> Paths:
+        """The cron directory meant. Raises DirectoryError."""
+        from cronhpc.store.files import existing
+
+        return existing(self.named(), self.environ)
+
+    def named(self) -> str | None:
+        """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
+        from cronhpc.store.files import of_series
+
+        own = of_series(self.asked, self.environ) if self.of_series else None
+        return self.asked if own is None else str(own)
+
+    def keeps_series_only(self, paths: Paths) -> bool:
+        """Whether it is the folder of `again` alone, where no scheduler works."""
+        from cronhpc.store.files import own_folder
+
+        return paths.root == own_folder(self.environ)
+
+    def own_paths(self, deed: str) -> Paths:
+        """As `paths`, for what only the owner does. Raises CronhpcError for another user's directory."""
+        paths = self.paths()
+        if not is_mine(paths):
+            raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
+        return paths
+
+    def own_site(self, deed: str) -> Site:
+        """As `site`, for what only the owner does. Raises CronhpcError for another user's directory."""
+        self.own_paths(deed)
+        return self.site()
+
+    def site_now(self) -> Site:
+        """As `site`, after runs that wait for an entry which was edited since were withdrawn."""
+        site = self.site()
+        return self.site() if self.withdraw_edited(site) else site
+
+    def withdraw_edited(self, site: Site) -> bool:
+        """Tick, where a run waits for its slot and its entry was edited, stopped or removed since; whether that was so.
+
+        So the owner's own look does not leave it to the next link, which may come after that slot.
+        """
+        from cronhpc.core.attempts import decide
+        from cronhpc.engine.read import read_world
+        from cronhpc.store.claims import Claims
+        from cronhpc.store.scheduler import started
+        from cronhpc.tick import tick
+
+        try:
+            waiting = any(key.slot > self.now for key in Claims(site.paths.claims).names())
+            if not waiting or started(site.paths) is None:
+                return False
+            world = read_world(site, self.now).world
+            if not any(isinstance(each, Withdraw) for each in decide(world)):
+                return False
+            tick(site, self.now)
+        except (CronhpcError, OSError):
+            return False  # said by the look itself, or by the next tick
+        return True
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of the cron directory meant. Raises as `site`."""
+        from cronhpc.engine.read_entries import read_entries
+
+        return read_entries(self.site(), self.now).entries
+
+    def offline_world(self, site: Site) -> World:
+        """Entries, their state, switches. The queue is not asked: it may not answer."""
+        from cronhpc.engine.read import with_switches
+        from cronhpc.engine.read_entries import read_entries
+        from cronhpc.store import memory
+
+        entries, states = read_entries(site, self.now).entries, memory.load(site.paths.entries).entries
+        return with_switches(site, World(self.now, "", site.settings, entries, states=states))
+
+    def instant(self, text: str, zone_key: str = "", *, past: bool = False) -> int:
+        """An instant as people write it: 2026-11-27T14:30, with or without a time or zone, yesterday, or 2d (from now).
+
+        `past`: a duration counts back. Raises UsageError.
+        """
+        from datetime import datetime, timedelta
+
+        from cronhpc.cron.duration import DurationError, parse_duration
+
+        if text.lower() in _DAYS:
+            today = datetime.fromtimestamp(self.now, self.zone(zone_key)).replace(hour=0, minute=0, second=0)
+            return int((today + timedelta(days=_DAYS[text.lower()])).timestamp())
+        try:
+            seconds = parse_duration(text)
+        except DurationError:
+            pass
+        else:
+            return self.now - seconds if past else self.now + seconds
+        try:
+            moment = datetime.fromisoformat(text)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=self.zone(zone_key))
+            return int(moment.timestamp())
+        except (ValueError, OverflowError):
+            raise UsageError(
+                f"{text!r} is no time. Write it like 2026-11-27T14:30, 2026-11-27, yesterday or 2d."
+            ) from None
+
 
 def _window() -> tuple[int, int]:
     return os.get_terminal_size(sys.stdout.fileno())
@@ -231,7 +344,7 @@ def _machine_zone() -> tzinfo | None:
     return None
 
 
-# --- what several commands share: opening a cron directory, names and times from the command line --------------------
+# --- what several commands share: a cron directory's files, names and times from the command line --------------------
 
 _STATUS = command("status")
 _DIGITS = 9  # more is somebody's noise
@@ -244,62 +357,6 @@ class UsageError(CronhpcError):
 
 class NoSuchError(CronhpcError):
     """A name that nothing has."""
-
-
-def site_of(console: Console, *, anew: bool = False) -> Site:
-    """The cron directory meant, opened; `anew` as open_site has it.
-
-    Raises DirectoryError, SettingsError, StateError, BatchError, OSError.
-    """
-    from cronhpc.engine.site import open_site
-
-    return open_site(directory(console), console.backend, console.environ, anew=anew)
-
-
-def paths_of(console: Console) -> Paths:
-    """The cron directory meant. Raises DirectoryError."""
-    from cronhpc.store.files import existing
-
-    return existing(directory(console), console.environ)
-
-
-def directory(console: Console) -> str | None:
-    """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
-    from cronhpc.store.files import of_series
-
-    own = of_series(console.asked, console.environ) if console.of_series else None
-    return console.asked if own is None else str(own)
-
-
-def keeps_series_only(paths: Paths, console: Console) -> bool:
-    """Whether it is the folder of `again` alone, where no scheduler works."""
-    from cronhpc.store.files import own_folder
-
-    return paths.root == own_folder(console.environ)
-
-
-def withdraw_edited(site: Site, now: int) -> bool:
-    """Tick, where a run waits for its slot and its entry was edited, stopped or removed since; whether that was so.
-
-    So the owner's own look does not leave it to the next link, which may come after that slot.
-    """
-    from cronhpc.core.attempts import decide
-    from cronhpc.engine.read import read_world
-    from cronhpc.store.claims import Claims
-    from cronhpc.store.scheduler import started
-    from cronhpc.tick import tick
-
-    try:
-        waiting = any(key.slot > now for key in Claims(site.paths.claims).names())
-        if not waiting or started(site.paths) is None:
-            return False
-        world = read_world(site, now).world
-        if not any(isinstance(each, Withdraw) for each in decide(world)):
-            return False
-        tick(site, now)
-    except (CronhpcError, OSError):
-        return False  # said by the look itself, or by the next tick
-    return True
 
 
 def settings_or_default(paths: Paths) -> Settings:
@@ -326,43 +383,6 @@ def is_mine(paths: Paths) -> bool:
         except FileNotFoundError:
             continue
     return False
-
-
-def own_paths(console: Console, deed: str) -> Paths:
-    """As `paths_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
-    paths = paths_of(console)
-    if not is_mine(paths):
-        raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
-    return paths
-
-
-def own_site(console: Console, deed: str) -> Site:
-    """As `site_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
-    own_paths(console, deed)
-    return site_of(console)
-
-
-def site_now(console: Console) -> Site:
-    """As `site_of`, after runs that wait for an entry which was edited since were withdrawn."""
-    site = site_of(console)
-    return site_of(console) if withdraw_edited(site, console.now) else site
-
-
-def entries_of(console: Console) -> tuple[Entry, ...]:
-    """The entries of the cron directory meant. Raises as `site_of`."""
-    from cronhpc.engine.read_entries import read_entries
-
-    return read_entries(site_of(console), console.now).entries
-
-
-def offline_world(site: Site, now: int) -> World:
-    """Entries, their state, switches. The queue is not asked: it may not answer."""
-    from cronhpc.engine.read import with_switches
-    from cronhpc.engine.read_entries import read_entries
-    from cronhpc.store import memory
-
-    entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
-    return with_switches(site, World(now, "", site.settings, entries, states=states))
 
 
 def entry_argument(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -432,30 +452,3 @@ def seconds_of(text: str) -> int:
     if seconds <= 0:
         raise UsageError(f"{text!r} is no time at all. Write how long, like 90m or 3600 (seconds).")
     return seconds
-
-
-def instant_of(text: str, console: Console, zone_key: str = "", *, past: bool = False) -> int:
-    """An instant as people write it: 2026-11-27, 2026-11-27T14:30, with or without a zone, yesterday, or 2d (from now).
-
-    `past`: a duration counts back. Raises UsageError.
-    """
-    from datetime import datetime, timedelta
-
-    from cronhpc.cron.duration import DurationError, parse_duration
-
-    if text.lower() in _DAYS:
-        today = datetime.fromtimestamp(console.now, console.zone(zone_key)).replace(hour=0, minute=0, second=0)
-        return int((today + timedelta(days=_DAYS[text.lower()])).timestamp())
-    try:
-        seconds = parse_duration(text)
-    except DurationError:
-        pass
-    else:
-        return console.now - seconds if past else console.now + seconds
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=console.zone(zone_key))
-        return int(moment.timestamp())
-    except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is no time. Write it like 2026-11-27T14:30, 2026-11-27, yesterday or 2d.") from None

@@ -9,7 +9,7 @@ import gc
 
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import seconds_of, site_of
+from cronhpc.cli.console import seconds_of
 from cronhpc.core.chain import bad_nodes_of
 from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
 from cronhpc.core.plan import plan
@@ -52,7 +52,7 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
 
     A link is told where the batch system gave no answer: it looks again before it ends.
     """
-    site = site_of(console)
+    site = console.site()
     if not args.link and is_stopped_login(site.paths):
         if console.is_terminal:
             stopped = "stopped by " + command("stop") + ", so this tick does nothing; it goes on with: "
@@ -90,7 +90,7 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.drivers.daemon import Daemon
     from cronhpc.drivers.start import another_daemon
 
-    if not args.link and (other := another_daemon(site_of(console), console.now)):
+    if not args.link and (other := another_daemon(console.site(), console.now)):
         console.complain(f"{other}. They share the work; one is enough.")
     gc.set_threshold(700)  # it stays, so what it drops is collected as is usual
 
@@ -107,7 +107,7 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
             pass
 
     daemon = Daemon(
-        lambda: site_of(console),
+        console.site,
         lambda: console.again().now,
         tell,
         link=args.link,
@@ -133,7 +133,7 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something was passed over, or the batch system does not answer."""
     from cronhpc.views import plan as view
 
-    site = site_of(console)
+    site = console.site()
     how = started(site.paths)
     call = Call(by_daemon=how is not None and how.via in {"daemon", "local"})
     world = read_world(site, console.now, call).world

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, parse
-from cronhpc.cli.console import UsageError, entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
+from cronhpc.cli.console import UsageError, entry_argument
 from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import Lives
@@ -44,8 +44,8 @@ _LIST = command("list")
 
 def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site, World, Entry]:
     """The owner's directory, what is known of it without its queue, and the entry that was named."""
-    site = own_site(console, deed)
-    world = offline_world(site, console.now)
+    site = console.own_site(deed)
+    world = console.offline_world(site)
     return site, world, entry_named(entry_meant(args.name, console, site.paths), world.entries, site.paths, _LIST)
 
 
@@ -74,8 +74,8 @@ _LIST_EXAMPLE = "cronhpc list"
 
 
 def _list(_: argparse.Namespace, console: Console) -> int:
-    site = own_site(console, "lists its entries")
-    world = offline_world(site, console.now)
+    site = console.own_site("lists its entries")
+    world = console.offline_world(site)
     if world.never_ran():
         from cronhpc.cli.check import unread
 
@@ -325,13 +325,13 @@ def _checked(console: Console, name: str) -> int:
 
 
 def _after_edit(console: Console, name: str, code: int, *, changed: bool) -> int:
-    site = site_of(console)
+    site = console.site()
     if changed:
         if _waits_ahead(site.paths, name, console.now):  # on the old times, and a tick leaves so young a file alone
             console.wait(FRESH + 1)
             console = console.again()
-        site = site_now(console)
-    world = offline_world(site, console.now)
+        site = console.site_now()
+    world = console.offline_world(site)
     entry = next((each for each in world.entries if each.name == name), None)
     schedule = _schedule(entry) if entry is not None else None
     at = schedule.next_epoch(console.now) if schedule else None
@@ -381,8 +381,8 @@ def _rm_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _rm(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the answer was no, or a job could not be cancelled."""
-    site = own_site(console, "removes its entries")
-    world = offline_world(site, console.now)
+    site = console.own_site("removes its entries")
+    world = console.offline_world(site)
     entries = [entry_named(name, world.entries, site.paths, _LIST) for name in dict.fromkeys(args.names)]
     rows = [entry for entry in entries if row_of(entry)]
     if rows:
@@ -419,7 +419,7 @@ def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str,
     """By entry the jobs that were cancelled, and those that go on; and what the batch system would not do."""
     from cronhpc.engine.read import read_world
 
-    site = site_of(console)
+    site = console.site()
     queue = read_world(site, console.now).world
     lives = Lives.of(queue)
     found: dict[str, dict[str, list[str]]] = {}
@@ -431,7 +431,7 @@ def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str,
         return found, f"{queue.queue_error}: what waits of it is not cancelled"
     if not any(row["cancelled"] for row in found.values()):
         return found, ""
-    withdraw_edited(site, console.now)  # those whose slot has not come: nothing has happened
+    console.withdraw_edited(site)  # those whose slot has not come: nothing has happened
     try:
         site.batch.cancel([job for row in found.values() for job in row["cancelled"]], pending_only=True)
     except CronhpcError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, filled, is_mine, paths_of, zone_named
+from cronhpc.cli.console import UsageError, filled, is_mine, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
 from cronhpc.importer.crontab import Crontab
@@ -100,7 +100,7 @@ class _Target:
 def _target(args: argparse.Namespace, console: Console) -> _Target:
     """Raises DirectoryError, SettingsError, CronhpcError."""
     try:
-        paths = paths_of(console)
+        paths = console.paths()
     except DirectoryError:
         if args.dry_run:
             return _Target(None, Settings())

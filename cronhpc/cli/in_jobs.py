@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, count_of, directory, instant_of, paths_of, settings_or_default, zone_named
+from cronhpc.cli.console import UsageError, count_of, settings_or_default, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
 from cronhpc.inside import guard
@@ -161,7 +161,7 @@ def _rules(args: argparse.Namespace, console: Console, usual_zone: str) -> Rules
         timezone=timezone,
         after=bool(args.after),
         until=str(Path(args.until).absolute()) if args.until else "",
-        until_time=instant_of(args.until_time, console, timezone) if args.until_time else None,
+        until_time=console.instant(args.until_time, timezone) if args.until_time else None,
         max_runs=args.max_runs,
         max_fast_failures=args.max_fast_failures or None,
         fast=parse_duration(args.fast),
@@ -184,8 +184,8 @@ def _guard(args: argparse.Namespace, console: Console) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
     settings = Settings()
     with suppress(CronhpcError, OSError):  # nothing that is wrong with a cron directory keeps a job's command away
-        args.dir = directory(console)
-        settings = settings_or_default(paths_of(console))
+        args.dir = console.named()
+        settings = settings_or_default(console.paths())
     files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file}
     return guard.run(args, settings.kill_also, files)
 

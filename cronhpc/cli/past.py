@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import (
-    NoSuchError,
-    UsageError,
-    count_of,
-    entries_of,
-    entry_argument,
-    instant_of,
-    no_such,
-    paths_of,
-    settings_or_default,
-    site_of,
-)
+from cronhpc.cli.console import NoSuchError, UsageError, count_of, entry_argument, no_such, settings_or_default
 from cronhpc.cli.runs import (
     AHEAD,
     Follower,
@@ -82,9 +71,9 @@ def _history_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _history(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if nothing was found."""
-    paths = paths_of(console)
+    paths = console.paths()
     zone_key = settings_or_default(paths).timezone
-    since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
+    since = 0 if args.since is None else console.instant(args.since, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
     among = number if args.sort == "slot" else None
     runs = _newest(_asked_for(args, known_runs(console, paths), since), among)
@@ -216,7 +205,7 @@ class Log:
 
 def _log(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is none."""
-    paths = paths_of(console)
+    paths = console.paths()
     if args.name is None:
         return _runs_with_logs(args, console, paths)
     asked = args.job or args.name
@@ -304,7 +293,7 @@ class _RunsAsRead:
 
 def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
     """Whether cronhpc names the logs of the entry; those of a series Slurm does."""
-    return any(each.name == args.name and each.output for each in entries_of(console))
+    return any(each.name == args.name and each.output for each in console.entries())
 
 
 def _run_words(run: HistoryRun, console: Console) -> str:
@@ -420,7 +409,7 @@ def _no_log(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
     elif entry.output:
         why = "has no log yet. Now: " + command("run", args.name)
     else:
-        why = f"names its own output in {entry.source} ({own_output(site_of(console).batch.dialect)}): look there."
+        why = f"names its own output in {entry.source} ({own_output(console.site().batch.dialect)}): look there."
     return _no_answer(f"{text.name(args.name)} " + why, console)
 
 
@@ -434,11 +423,11 @@ def _no_answer(why: str, console: Console) -> int:
 
 def _without_log(args: argparse.Namespace, console: Console) -> Entry:
     """The entry of that name. Raises NoSuchError, of a series with where it prints to."""
-    entries, paths = entries_of(console), paths_of(console)
+    entries, paths = console.entries(), console.paths()
     known = next((each for each in series_records.every(paths.state) if each.name == args.name), None)
     if known is None or any(each.name == args.name for each in entries):
         return entry_named(args.name, entries, paths)
-    said = f"{own_output(site_of(console).batch.dialect)} in {known.script}"
+    said = f"{own_output(console.site().batch.dialect)} in {known.script}"
     places = ", ".join(path for _, path in known.logs) or said
     raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, offline_world, own_paths, site_of
+from cronhpc.cli.console import UsageError
 from cronhpc.cli.runs import AHEAD, Follower, ended_runs, entry_meant, entry_named, job_id
 from cronhpc.core.identity import Lives
 from cronhpc.core.model import (
@@ -112,9 +112,9 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 
 def _rerun(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it was not submitted, because nothing failed, say."""
-    paths = own_paths(console, "runs its entries")
+    paths = console.own_paths("runs its entries")
     name = entry_meant(args.name, console, paths)
-    entry_named(name, offline_world(site_of(console), console.now).entries, paths)
+    entry_named(name, console.offline_world(console.site()).entries, paths)
     failed = _failed(console, name, job_id(args.name))
     if isinstance(failed, str):
         console.answer({"entry": name, "job": None, "reason": failed}, lambda: failed)
@@ -126,7 +126,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     """Submit, tell, and attend to the run where that was asked."""
     if console.as_json and args.follow:
         raise UsageError(f"cronhpc {'rerun' if rerun else 'run'}: --follow prints the log, which is no JSON: --wait")
-    site = site_of(console)
+    site = console.site()
     once = partial(_once, name=name, rerun=rerun, side_by_side=rerun is None and args.again)
     report = once(site, console.now)
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
@@ -159,7 +159,7 @@ def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side:
 
 def _later(console: Console, once: Callable[[Site, int], Report], seconds: float) -> Report:
     console.wait(seconds)
-    return once(site_of(console), console.again().now)
+    return once(console.site(), console.again().now)
 
 
 def _just_changed(report: Report) -> bool:

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from cronhpc.cli.console import NoSuchError, no_such, paths_of, site_of
+from cronhpc.cli.console import NoSuchError, no_such
 from cronhpc.core.model import CronhpcError, command, entry_id
 from cronhpc.store import history, memory
 from cronhpc.store.claims import Claims
@@ -46,7 +46,7 @@ def known_runs(console: Console, paths: Paths, entry: str = "") -> Iterator[tupl
 
 def ended_runs(console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:
     """Of those of one entry what has ended, or was passed over."""
-    runs = known_runs(console, paths_of(console), entry)
+    runs = known_runs(console, console.paths(), entry)
     return ((at, run) for at, run in runs if run.result not in LIVE and not run.switch and run.slot is not None)
 
 
@@ -66,7 +66,7 @@ def _unfinished(console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
     from cronhpc.engine.read import read_world
 
     try:
-        world = read_world(site_of(console), console.now).world
+        world = read_world(console.site(), console.now).world
     except CronhpcError as error:  # history is there to be read also where the batch system is not
         console.complain(f"what has not ended yet is not shown: {error}")
         return []

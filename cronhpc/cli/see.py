@@ -13,15 +13,9 @@ from cronhpc.cli.console import (
     count_of,
     entry_argument,
     filled,
-    instant_of,
     is_mine,
-    keeps_series_only,
     no_such,
-    offline_world,
-    own_paths,
-    paths_of,
     settings_or_default,
-    site_now,
     written_status,
     zone_named,
 )
@@ -104,11 +98,11 @@ def _status(args: argparse.Namespace, console: Console) -> int:
 
 
 def _once(args: argparse.Namespace, console: Console) -> int:
-    if args.name is not None and is_mine(paths := paths_of(console)):
+    if args.name is not None and is_mine(paths := console.paths()):
         from cronhpc.cli.runs import entry_meant
 
         args.name = entry_meant(args.name, console, paths)
-    known, from_file = facts(console), not is_mine(paths_of(console))
+    known, from_file = facts(console), not is_mine(console.paths())
     if args.name is not None:
         return _explain(args, console, known)
     if console.as_json:
@@ -127,7 +121,7 @@ def _other_schedulers(console: Console, known: Status) -> list[str]:
     if known.other_chains:
         jobs = " ".join(known.other_chains)
         lines.append(f"another cron directory of yours is at work (jobs {jobs}): {console.text(command('doctor'))}")
-    if paths_of(console).root != own:
+    if console.paths().root != own:
         newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
         if newest > console.now - _WEEK:
             look = console.text(command("status", directory=str(own)))
@@ -154,7 +148,7 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
 def _prometheus(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import view, write
 
-    paths = paths_of(console)
+    paths = console.paths()
     known = facts(console)
     pasts = view.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
     text = write.prometheus(known, pasts, console.now)
@@ -169,14 +163,14 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
 
 def facts(console: Console) -> Status:
     """Read now by its owner; by anyone else as the owner's last tick wrote it."""
-    paths = paths_of(console)
+    paths = console.paths()
     if not is_mine(paths):
         return _from_status_file(paths, console)
     from cronhpc.engine.read import read_world
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
-    site = site_now(console)
+    site = console.site_now()
     reading = read_world(site, console.now)
     world = _with_who_calls_ticks(reading.world, site, console)
     if world.never_ran():
@@ -189,7 +183,7 @@ def facts(console: Console) -> Status:
         owner=site.user,
         host=site.host,
         stopped=scheduler.marks(paths).stopped,
-        series_only=keeps_series_only(paths, console),
+        series_only=console.keeps_series_only(paths),
         used=status.used_of(site.cache),
     )
     known = status.facts(
@@ -282,7 +276,7 @@ def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
         from cronhpc.cli.runs import no_entry
 
         names = [each.name for each in known.entries]
-        paths = paths_of(console)
+        paths = console.paths()
         raise no_entry(args.name, names, paths) if is_mine(paths) else no_such("entry", args.name, names)
     rows = [row for row in known.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
@@ -322,7 +316,7 @@ def _next(args: argparse.Namespace, console: Console) -> int:
         raise UsageError("cronhpc next: --timezone goes with --schedule. An entry's zone stands in its #CRON line.")
     else:
         previews, zone_key = _of_entries(args, console)
-    after = console.now if args.after is None else instant_of(args.after, console, args.timezone or zone_key)
+    after = console.now if args.after is None else console.instant(args.after, args.timezone or zone_key)
     known = view.facts(previews, after, args.number, in_words=console.as_json or len(previews) == 1)
     console.answer(known, lambda: view.render(known, console.style(zone_key)))
     return FINE
@@ -338,7 +332,7 @@ def _of_schedule(args: argparse.Namespace, console: Console) -> tuple[list[Previ
 
 def _settings_zone(console: Console) -> str:
     try:
-        return settings_or_default(paths_of(console)).timezone
+        return settings_or_default(console.paths()).timezone
     except DirectoryError:
         if console.asked:
             raise
@@ -355,11 +349,11 @@ def _schedule_zone(key: str, console: Console) -> ZoneInfo:
 
 
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
-    paths = paths_of(console)
+    paths = console.paths()
     if not is_mine(paths):
         return _of_anothers(args, _from_status_file(paths, console))
-    site = site_now(console)
-    world = offline_world(site, console.now)
+    site = console.site_now()
+    world = console.offline_world(site)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
         if " " in args.name or args.name.startswith("@"):
@@ -419,7 +413,7 @@ def _page_arguments(parser: argparse.ArgumentParser) -> None:
 def _page(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import write
 
-    paths = own_paths(console, "can read history and logs")
+    paths = console.own_paths("can read history and logs")
     settings = settings_or_default(paths)
     path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     style, to = console.style(settings.timezone), None if args.out == "-" else path.absolute()

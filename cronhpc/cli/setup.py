@@ -9,7 +9,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, site_of
+from cronhpc.cli.console import UsageError
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
 from cronhpc.core.model.site import Finding, Site
@@ -269,7 +269,7 @@ def _alerts(console: Console) -> list[Finding]:
     """Send one, by the ways that the settings have, in the environment that ticks have."""
     from cronhpc.engine.notify import about, send
 
-    site = site_of(console)
+    site = console.site()
     settings = site.settings
     if not (settings.sends_alerts or settings.alerts_ping):
         fix = "For example: alerts: {mail: YOU@EXAMPLE.ORG} in cronhpc.yaml; see docs/alerts.md."

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import (
-    NoSuchError,
-    UsageError,
-    instant_of,
-    is_mine,
-    keeps_series_only,
-    paths_of,
-    settings_or_default,
-    site_of,
-    written_status,
-)
+from cronhpc.cli.console import NoSuchError, UsageError, is_mine, settings_or_default, written_status
 from cronhpc.cli.runs import job_id
 from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
 from cronhpc.core.stop import ALL, Deed, Index, JobDeed, Order, alike, deeds, is_pattern, matching, unmatched
@@ -62,7 +52,7 @@ def _set_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Set the switches and, as their owner, act on them. Exit code 1 where that could not be done; 2: no such name."""
-    paths = paths_of(console)
+    paths = console.paths()
     settings = settings_or_default(paths)
     expires = _expiry(args, console, settings.timezone)
     look = _Look.of(console, paths, args.names)
@@ -97,7 +87,7 @@ def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None
     """The instant asked for. Raises UsageError for one that has passed: the switch would stop nothing."""
     if args.expires is None:
         return None
-    at = instant_of(args.expires, console, zone)
+    at = console.instant(args.expires, zone)
     if at <= console.now:
         passed = f"{args.expires!r} is {console.style(zone).whole(at)}, which is not in the future"
         raise UsageError(f"--expires {passed}: it would stop nothing. Write a later time, or how long, like 2h.")
@@ -130,7 +120,7 @@ class _Look:
         if not is_mine(paths):
             return cls.written_of(paths, console)
         try:
-            site = site_of(console)
+            site = console.site()
             entries = {entry.name for entry in read_entries(site, console.now).entries}
             return cls() if names and entries.issuperset({*names} - {ALL}) else cls(read_world(site, console.now).world)
         except (CronhpcError, OSError):
@@ -191,7 +181,7 @@ class _Look:
 
 def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
     """The switches to be set: none of them is yet. Raises UsageError, NoSuchError, SwitchError."""
-    folder = _folder(paths_of(console), kind)
+    folder = _folder(console.paths(), kind)
     if not args.names:
         raise UsageError(_which(kind, look))
     chosen: dict[str, Switch] = {}
@@ -301,7 +291,7 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
     from cronhpc.engine.site import reckoned
     from cronhpc.tick import tick
 
-    paths = paths_of(console)
+    paths = console.paths()
 
     def not_done(why: str = "") -> _Effect:
         return replace(_left_to(console, paths), trouble=why)
@@ -311,11 +301,11 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
     if look.unanswered:
         return not_done(f"the batch system does not answer: {look.unanswered}")
     try:
-        site = site_of(console)
+        site = console.site()
         at = reckoned(site, console.again().now)
         how = started(site.paths)
         via = how.via if how is not None and how.via else "local"
-        whole = via not in {"local", "daemon"} or keeps_series_only(paths, console)
+        whole = via not in {"local", "daemon"} or console.keeps_series_only(paths)
         report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
         return not_done(str(error))
@@ -331,7 +321,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
     """How to start the scheduler where none is at work."""
     from cronhpc.views import chain
 
-    if keeps_series_only(paths, console):
+    if console.keeps_series_only(paths):
         return None
     stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
     known = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
@@ -374,7 +364,7 @@ class Lifted:
 
 def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
-    paths = paths_of(console)
+    paths = console.paths()
     settings = settings_or_default(paths)
     seen = settings if is_mine(paths) else Settings()  # of another's, folders elsewhere are not looked into
     standing = of_directory(paths, seen, console.now).found
@@ -406,8 +396,8 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
         elif kind == "pause" and not effect.at_once:
             again = "what it held is released at the next tick"
-        elif kind == "kill" and (keeps_series_only(paths, console) or (done and series.issuperset(done))):
-            again = f"a series that it ended begins anew with {site_of(console).batch.dialect.submit}"
+        elif kind == "kill" and (console.keeps_series_only(paths) or (done and series.issuperset(done))):
+            again = f"a series that it ended begins anew with {console.site().batch.dialect.submit}"
         elif all(map(job_id, done)):
             again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
         elif effect.at_once and effect.fix:

@@ -878,7 +878,7 @@ def test_for_a_teammate_unkill_leaves_the_file_that_the_owners_settings_name(
     rows = f"kill: {{switches: {{x: {{jobs: {{name: x}}, file: {thesis}}}}}}}\n"
     (shell.cron / "cronhpc.yaml").write_text(f"backend: local\n{rows}", encoding="utf-8")
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    monkeypatch.setattr("cronhpc.cli.switches.site_of", lambda _: pytest.fail("opened a colleague's site"))
+    monkeypatch.setattr(Console, "site", lambda _: pytest.fail("opened a colleague's site"))
     said = shell("unkill", "x", now=later())
     assert (said.code, said.out, said.err) == (1, f"it still stands for the whole team: {thesis}\n", "")
     assert thesis.exists()

@@ -644,7 +644,7 @@ def test_stop_ends_by_its_id_what_is_in_this_cluster_s_queue(root: Path, cluster
 def test_that_nobody_acts_later_is_said_only_where_no_tick_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: tuple[Job, ...], fix: str
 ) -> None:
-    monkeypatch.setattr(switches, "keeps_series_only", lambda *_: False)
+    monkeypatch.setattr(Console, "keeps_series_only", lambda *_: False)
     world = replace(WORLD, queue=Queue(waiting))
     report = SimpleNamespace(world=world, plan=Plan((), world.now), outcomes=())
     console = Console(world.now, {}, io.StringIO(), io.StringIO(), is_terminal=False)
