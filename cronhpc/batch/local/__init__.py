@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import signal
 import sys
 from contextlib import contextmanager
@@ -12,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import Batch, BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
-from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, Result, log_name
-from cronhpc.cron.values import replace
+from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, log_name
 from cronhpc.script.dialect import LOCAL, SLURM
 
 if TYPE_CHECKING:
@@ -65,14 +65,12 @@ class Local(Batch):
         """All jobs, ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
         ids = sorted(self._ids())
         jobs = []
-        for number in ids:
-            job = self._row(number)
-            if job is None:
-                continue
-            if job.ended is not None and job.ended < sv.now() - REMEMBERED and number != ids[-1]:
-                _remove(self._folder(number))  # but for the highest: its number must not be given again
-                continue
-            jobs.append(job)
+        for folder in map(self._folder, ids):
+            job = self._row(folder)
+            if job and job.ended is not None and job.ended < sv.now() - REMEMBERED and job.id != str(ids[-1]):
+                _remove(folder)  # but for the highest: its number must not be given again
+            elif job:
+                jobs.append(job)
         return Queue(tuple(jobs))
 
     def live_files(self) -> tuple[JobFiles, ...]:
@@ -81,7 +79,7 @@ class Local(Batch):
 
         found = []
         for job in self.queue().jobs:
-            facts = _facts_in(self._folder(int(job.id)), "job.json") if job.live else None
+            facts = _facts_in(self._folder(job.id), "job.json") if job.live else None
             if facts is not None:
                 names = {facts["output"], facts["error"] or facts["output"]}
                 outputs = tuple(sorted(escape(os.path.join(facts["chdir"], name)) for name in names))
@@ -109,26 +107,25 @@ class Local(Batch):
         with self._disk():
             number = self._place(facts, plan, script)
         if not plan["held"]:
-            self._supervise(number)
+            self._supervise(self._folder(number))
         return str(number)
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs; ids that are gone or running are fine."""
-        for number in self._known(job_ids):
-            self._replan(number, held=False)
-            if self._waits_alone(number):
-                self._supervise(number)
+        for folder in self._known(job_ids):
+            self._replan(folder, held=False)
+            if _waits_alone(folder):
+                self._supervise(folder)
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
-        for number in self._known(job_ids):
-            folder = self._folder(number)
+        for folder in self._known(job_ids):
             with self._disk():
                 if sv.write_once(folder, "fate", {"fate": "cancelled"}):
                     sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
                 elif not pending_only:
                     sv.write_once(folder, "cancel", {"by": os.getuid()})
-            self._wake(number)
+            _wake(folder)
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Send a signal to all processes of running jobs. Raises BatchError for a name that is none."""
@@ -136,28 +133,28 @@ class Local(Batch):
             number = signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
         except KeyError:
             raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
-        for job in self._known(job_ids):
-            ran = _facts_in(self._folder(job), "run.json")
-            if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
+        for folder in self._known(job_ids):
+            ran = _facts_in(folder, "run.json")
+            if ran and sv.lives(ran):
                 sv.send(sv.session(ran["pid"]), number)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
         """Let a pending job start at `at`. Raises BatchError where it is not pending any more."""
-        for number in self._known([job_id]):
-            if not os.path.lexists(f"{self._folder(number)}/fate"):
-                self._replan(number, begin=at, **({} if comment is None else {"comment": comment}))
+        for folder in self._known([job_id]):
+            if not os.path.lexists(f"{folder}/fate"):
+                self._replan(folder, begin=at, **({} if comment is None else {"comment": comment}))
                 return
         raise BatchError(f"job {job_id} is no longer pending")
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Hold pending jobs and set their comment."""
-        for number in self._known(job_ids):
-            self._replan(number, held=True, comment=comment)
+        for folder in self._known(job_ids):
+            self._replan(folder, held=True, comment=comment)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs."""
-        for number in self._known(job_ids):
-            self._replan(number, comment=comment)
+        for folder in self._known(job_ids):
+            self._replan(folder, comment=comment)
 
     def job_ends(
         self,
@@ -167,28 +164,28 @@ class Local(Batch):
     ) -> Mapping[str, JobEnd]:
         """How jobs submitted at `since` or later ended."""
         found = {}
-        for number in self._known(job_ids):
-            job = self._row(number)
+        for folder in self._known(job_ids):
+            job = self._row(folder)
             if job and not job.live and (job.submitted or 0) >= since:
-                found[job.id] = job_end(job, _facts_in(self._folder(number), "end.json") or {})
+                why = (_facts_in(folder, "end.json") or {}).get("detail", "")
+                exits = ENDS[job.state], job.exit_code, job.signal
+                found[job.id] = JobEnd(*exits, job.submitted, job.start, job.ended, job.nodes, why)
         return found
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
-        for number in self._known([job_id]):
-            job = _facts_in(self._folder(number), "job.json")
+        for folder in self._known([job_id]):
+            job = _facts_in(folder, "job.json")
             if job is not None:
                 return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
         raise BatchError(f"there is no job {job_id} here")
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job."""
-        for number in self._known([job_id]):
-            for name in ("cancel", "end.json"):
-                facts = _facts_in(self._folder(number), name) or {}
-                job = _facts_in(self._folder(number), "job.json") or {"submitted": 0}
-                if "by" in facts and job["submitted"] >= since:
-                    return int(facts["by"])
+        for folder in self._known([job_id]):
+            job, *told = (_facts_in(folder, name) or {} for name in ("job.json", "cancel", "end.json"))
+            if job.get("submitted", 0) >= since:
+                return next((int(facts["by"]) for facts in told if "by" in facts), None)
         return None
 
     # --- beyond the port -------------------------------------------------------------------------------------------
@@ -241,9 +238,8 @@ class Local(Batch):
             else:
                 return number
 
-    def _supervise(self, number: int) -> None:
-        argv = [sys.executable, "-I", "-S", os.path.abspath(sv.__file__), self._folder(number)]
-        start(argv, env=self._base)
+    def _supervise(self, folder: str) -> None:
+        start([sys.executable, "-I", "-S", os.path.abspath(sv.__file__), folder], env=self._base)
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
@@ -256,36 +252,53 @@ class Local(Batch):
             raise Unreachable(f"{self._jobs}: the local queue cannot be read: {error.strerror}") from None
         yield from (int(name) for name in names if name.isdecimal())
 
-    def _known(self, job_ids: Sequence[str]) -> list[int]:
-        return [int(one) for one in job_ids if one.isdecimal() and os.path.isdir(self._folder(int(one)))]
+    def _known(self, job_ids: Sequence[str]) -> list[str]:
+        """The folders of those that are here."""
+        folders = (self._folder(int(one)) for one in job_ids if one.isdecimal())
+        return [folder for folder in folders if os.path.isdir(folder)]
 
-    def _folder(self, number: int) -> str:
+    def _folder(self, number: int | str) -> str:
         return f"{self._jobs}/{number}"
 
-    def _row(self, number: int) -> Job | None:
+    def _row(self, folder: str) -> Job | None:
         """One job as the queue shows it; None: it has just been forgotten."""
-        folder = self._folder(number)
-        try:
-            facts, plan = _facts_in(folder, "job.json"), _facts_in(folder, "plan.json")
-            end = _facts_in(folder, "end.json") or self._unwritten_end(folder)
-        except (OSError, ValueError) as error:
-            raise Unreachable(f"{folder}: cannot be read: {error}") from None
+        facts, plan = _facts_in(folder, "job.json"), _facts_in(folder, "plan.json")
+        end = _facts_in(folder, "end.json") or self._unwritten_end(folder)
         if facts is None or plan is None:
             return None
+        fault = None
         if end:
-            return ended(facts, plan, end)
-        if os.path.lexists(f"{folder}/fate"):
-            return running(facts, plan, _facts_in(folder, "run.json"))
-        if not plan["held"] and self._waits_alone(number):
-            self._supervise(number)
-        return waiting(facts, plan)
+            state, reason, begin = end["state"], end.get("reason", ""), end.get("started")
+        elif os.path.lexists(f"{folder}/fate"):
+            state, reason, begin = "RUNNING", "", (_facts_in(folder, "run.json") or {}).get("started")
+        else:
+            state, begin, fault = "PENDING", plan["begin"], Fault.HELD_BY_USER if plan["held"] else None
+            reason = fault or ("BeginTime" if (begin or 0) > sv.now() else "")
+            if not plan["held"] and _waits_alone(folder):
+                self._supervise(folder)
+        end = end or {}
+        return Job(
+            id=str(facts["id"]),
+            state=state,
+            reason=reason,
+            fault=fault,
+            name=facts["job_name"],
+            comment=plan["comment"],
+            workdir=facts["chdir"],
+            submitted=facts["submitted"],
+            start=begin,
+            ended=end.get("ended"),
+            nodes=os.uname().nodename if state == "RUNNING" or (end and begin) else "",
+            exit_code=end.get("exit_code"),
+            signal=end.get("signal"),
+        )
 
     def _unwritten_end(self, folder: str) -> sv.Facts | None:
         """The end of a job that nobody could write down: its supervisor was killed, or the machine went down."""
         fate = _facts_in(folder, "fate")
         if fate is None:
             return None
-        if fate.pop("fate") == "cancelled":
+        if fate["fate"] == "cancelled":
             return {"state": "CANCELLED", "ended": sv.now()}
         if sv.lives(fate) is not False:
             return None
@@ -294,28 +307,20 @@ class Local(Batch):
         if end is None:
             end = {"state": "NODE_FAIL", "ended": sv.now(), "detail": "its supervisor died"}
             end["started"] = ran["started"] if ran else None
-            if ran and ran["boot"] == sv.identity(os.getpid())["boot"]:
-                sv.send(sv.session(ran["pid"]), signal.SIGKILL)  # as a failed node takes its processes along
-            sv.write(folder, "end.json", end)
+            with self._disk():
+                if ran and ran["boot"] == sv.identity(os.getpid())["boot"]:
+                    sv.send(sv.session(ran["pid"]), signal.SIGKILL)  # as a failed node takes its processes along
+                sv.write(folder, "end.json", end)
         return end
-
-    def _waits_alone(self, number: int) -> bool:
-        """Whether a job waits with no supervisor that would start it."""
-        folder = self._folder(number)
-        if os.path.lexists(f"{folder}/fate"):
-            return False
-        who = _facts_in(folder, "supervisor.json")
-        return who is None or sv.lives(who) is False
 
     # --- changing --------------------------------------------------------------------------------------------------
 
-    def _replan(self, number: int, **changes: object) -> None:
-        folder = self._folder(number)
+    def _replan(self, folder: str, **changes: object) -> None:
         plan = _facts_in(folder, "plan.json")
         if plan is not None:
             with self._disk():
                 sv.write(folder, "plan.json", {**plan, **changes})
-            self._wake(number)
+            _wake(folder)
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
@@ -325,10 +330,19 @@ class Local(Batch):
         except OSError as error:
             raise Unreachable(f"{self._jobs}: cannot be written: {error.strerror}") from None
 
-    def _wake(self, number: int) -> None:
-        who = _facts_in(self._folder(number), "supervisor.json")
-        if who and sv.lives(who):
-            sv.send([who["pid"]], signal.SIGUSR1)
+
+def _wake(folder: str) -> None:
+    who = _facts_in(folder, "supervisor.json")
+    if who and sv.lives(who):
+        sv.send([who["pid"]], signal.SIGUSR1)
+
+
+def _waits_alone(folder: str) -> bool:
+    """Whether a job waits with no supervisor that would start it."""
+    if os.path.lexists(f"{folder}/fate"):
+        return False
+    who = _facts_in(folder, "supervisor.json")
+    return who is None or sv.lives(who) is False
 
 
 def log_names(facts: sv.Facts, number: int) -> dict[str, str | None]:
@@ -355,8 +369,7 @@ def _remove(folder: str) -> None:
         return  # somebody else forgets it too, or the next one will
 
 
-# --- rows of the queue, endings, refusals -----------------------------------------------------------------------------
-
+# --- what its files say, what it refuses ------------------------------------------------------------------------------
 
 _HEAD = 65536  # bytes of a script that are looked at for line ends
 
@@ -378,6 +391,7 @@ _NEEDED = {
     "supervisor.json": {"pid", "since", "boot", "host"},
     "cancel": {"by"},
 }
+_NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # what no path or variable can hold
 _LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
 
 
@@ -404,72 +418,13 @@ def _flaw(found: Any, folder: str, name: str) -> str:
         kinds = _KINDS.get(key)
         if kinds and (type(value) not in kinds or (type(value) is int and not 0 <= value <= _LATEST)):
             return str(key)
-        if isinstance(value, str) and ("\0" in value or not _is_text(value)):
+        if isinstance(value, str) and _NO_TEXT.search(value):
             return str(key)
     if name == "end.json" and found["state"] not in ENDS:
         return "state"
     if name == "fate" and found["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= found.keys():
         return "process"
     return "id" if name == "job.json" and str(found["id"]) != folder.rpartition("/")[2] else ""
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def waiting(facts: sv.Facts, plan: sv.Facts) -> Job:
-    """A job that has not started."""
-    begin = plan["begin"]
-    fault = Fault.HELD_BY_USER if plan["held"] else None
-    reason = fault or ("BeginTime" if (begin or 0) > sv.now() else "")
-    return replace(_job(facts, plan, "PENDING"), reason=reason, fault=fault, start=begin)
-
-
-def running(facts: sv.Facts, plan: sv.Facts, ran: sv.Facts | None) -> Job:
-    """A job whose script runs, or is about to."""
-    return replace(_job(facts, plan, "RUNNING"), nodes=os.uname().nodename, start=(ran or {}).get("started"))
-
-
-def ended(facts: sv.Facts, plan: sv.Facts, end: sv.Facts) -> Job:
-    """A job that is over."""
-    return replace(
-        _job(facts, plan, end["state"]),
-        reason=end.get("reason", ""),
-        start=end.get("started"),
-        ended=end["ended"],
-        nodes=os.uname().nodename if end.get("started") else "",
-        exit_code=end.get("exit_code"),
-        signal=end.get("signal"),
-    )
-
-
-def _job(facts: sv.Facts, plan: sv.Facts, state: str) -> Job:
-    return Job(
-        str(facts["id"]),
-        state,
-        name=facts["job_name"],
-        comment=plan["comment"],
-        workdir=facts["chdir"],
-        submitted=facts["submitted"],
-    )
-
-
-def job_end(job: Job, end: sv.Facts) -> JobEnd:
-    """How a job that is over ended."""
-    return JobEnd(
-        result=ENDS.get(job.state, Result.UNKNOWN),
-        exit_code=job.exit_code,
-        signal=job.signal,
-        submitted=job.submitted,
-        started=job.start,
-        ended=job.ended,
-        node=job.nodes,
-        detail=end.get("detail", ""),
-    )
 
 
 _LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of each run is kept

@@ -102,13 +102,13 @@ def identity(pid: int) -> Facts:
 
 
 def lives(facts: Facts) -> bool | None:
-    """Whether the process of `identity` still runs; None: it is another machine's."""
+    """Whether the process whose `identity` is in `facts` still runs; None: it is another machine's."""
     if facts["host"] != os.uname().nodename:
         return None
     fields = _stat(facts["pid"])
     if not fields or fields[_STATE] in "ZX":
         return False
-    return bool(facts == {**identity(facts["pid"]), "since": fields[_START_TIME]})
+    return {**identity(facts["pid"]), "since": fields[_START_TIME]}.items() <= facts.items()
 
 
 def session(leader: int) -> list[int]:
