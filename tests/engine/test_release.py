@@ -82,12 +82,12 @@ def test_a_scripts_own_comment_stands_alone_from_the_release_on(site: Site) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        pytest.param({"reason": "Priority"}, True, id="a site that drops --hold"),
+        pytest.param({"reason": "Priority", "fault": None}, True, id="a site that drops --hold"),
         pytest.param({}, False, id="a site that keeps it"),
     ],
 )
 def test_once_a_day_it_is_looked_whether_a_submission_is_held(
-    site: Site, change: dict[str, str], *, said: bool
+    site: Site, change: dict[str, str | None], *, said: bool
 ) -> None:
     changed = replace(site, batch=Changing(site.batch, **change))  # type: ignore[arg-type]  # as strict as is needed
     ticked(changed, NOW)
