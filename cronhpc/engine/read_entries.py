@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 
 from cronhpc.core.model import Entry, Problem
@@ -60,8 +61,7 @@ class _Reader:
         self.before = grouped(self.known, lambda source: source.rpartition("/")[0])  # by folder, what was known of it
         self.kept: dict[str, list[Any]] = {}
         self.clock = site.disk_clock or DiskClock()
-        self.base: Policies | None = None
-        self.trust: Trust | None = None
+        self.usual = dict(site.settings.sbatch)
 
     def folder(self, folder: str, schedule: str) -> None:
         try:
@@ -74,7 +74,7 @@ class _Reader:
         unreachable = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
         self.problems += [each for each in found.skipped if each not in unreachable]
         # Each tick asks who may write there: a folder's modes change without its files' knowing.
-        refused = self._trust().folder_refusal(self.site.paths.root / folder) if found.scripts else None
+        refused = self.trust.folder_refusal(self.site.paths.root / folder) if found.scripts else None
         for each in found.scripts:
             entry = self._script(each, schedule)
             self.names.add(replace(entry, problem=refused) if refused and entry.problem is None else entry)
@@ -117,47 +117,45 @@ class _Reader:
         # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
         self.kept[found.source] = [[] if fresh else found.fingerprint, row, 0]
         if entry.problem is None and (found.is_link or known is None or known[0] != found.fingerprint):
-            entry = self._trusted(entry, found)
+            if refused := self.trust.refusal(Path(found.path)):
+                entry = replace(entry, problem=replace(refused, file=found.source))
             if not found.is_link:  # what a link points through may change without the link's knowing
                 self.kept[found.source][1] = plain(entry)
         entry = self._in_a_known_zone(entry)
         return replace(entry, fresh=True) if fresh else entry
 
-    def _trusted(self, entry: Entry, found: Found) -> Entry:
-        refused = self._trust().refusal(Path(found.path))
-        return entry if refused is None else replace(entry, problem=replace(refused, file=found.source))
+    @cached_property
+    def trust(self) -> Trust:
+        """What is wrong with its settings is named where anybody asks."""
+        owners, unknown = owner_ids(self.site.settings.trust_owners, self.site.uid)
+        for name in unknown:
+            fix = "Correct trust.owners in cronhpc.yaml."
+            self.problems.append(Problem("W410", f"trust.owners: there is no user {name}.", fix, "cronhpc.yaml"))
+        return Trust(self.site.paths.root, owners, self.site.settings.trust_group)
 
-    def _trust(self) -> Trust:
-        if self.trust is None:
-            owners, unknown = owner_ids(self.site.settings.trust_owners, self.site.uid)
-            for name in unknown:
-                fix = "Correct trust.owners in cronhpc.yaml."
-                self.problems.append(Problem("W410", f"trust.owners: there is no user {name}.", fix, "cronhpc.yaml"))
-            self.trust = Trust(self.site.paths.root, owners, self.site.settings.trust_group)
-        return self.trust
-
-    def _policies(self) -> Policies:
+    @cached_property
+    def policies(self) -> Policies:
+        """Those of entries that name none; as with `trust`."""
         from cronhpc.core.policy import DEFAULTS, parse_policies
 
-        if self.base is None:
-            dialect = self.site.batch.dialect
-            usual = replace(DEFAULTS, record=not dialect.tells_ends or bool(dialect.job.codes))
-            self.base, wrong = parse_policies(self.site.settings.defaults, usual)
-            self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
-        return self.base
+        dialect = self.site.batch.dialect
+        usual = replace(DEFAULTS, record=not dialect.tells_ends or bool(dialect.job.codes))
+        found, wrong = parse_policies(self.site.settings.defaults, usual)
+        self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
+        return found
 
     # --- what a file or a row says
 
     def _parsed(self, found: Found, schedule: str) -> Entry:
         """One that cannot be understood harms only itself, also where that is our mistake."""
+        blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
         try:
-            return self._parse(found, schedule)
+            return self._parse(found, blank, schedule)
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             what = f"cannot be understood, which is a mistake of cronhpc's ({type(error).__name__})."
             fix = (
                 f"Report it with the script; until then simplify its #CRON and {self.site.batch.dialect.prefix} lines."
             )
-            blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
             return replace(blank, problem=Problem("E313", what, fix, found.source))
 
     def _in_a_known_zone(self, entry: Entry) -> Entry:
@@ -172,18 +170,17 @@ class _Reader:
         fix = "Have tzdata installed there, or take another zone."
         return replace(entry, schedule="", problem=Problem("E103", what, fix, entry.source))
 
-    def _parse(self, found: Found, schedule: str) -> Entry:
+    def _parse(self, found: Found, blank: Entry, schedule: str) -> Entry:
         from cronhpc.core.policy import parse_policies
         from cronhpc.script.header import read_header
 
-        blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
         try:
             data = read_script(found.path)
         except OSError as error:
             fix = _reach(error, f"chmod u+r {found.path}")
             return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", fix, found.source))
         header = read_header(data, os.path.basename(found.path), self.site.batch.dialect)  # noqa: PTH119 - a text, no path
-        policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
+        policies, wrong = parse_policies(header.cron.policies if header.cron else (), self.policies)
         problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
         own = header.cron.schedule if header.cron else ""  # a line may hold policies only
         entry = replace(
@@ -234,7 +231,7 @@ class _Reader:
         chdir = header.value("chdir")
         home = self.site.environment.get("HOME", "/")
         output = _is_ours(header.value("output"), chdir)
-        error = header.value("error") or dict(self.site.settings.sbatch).get("error")
+        error = header.value("error") or self.usual.get("error")
         return replace(
             entry,
             options=self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
@@ -245,7 +242,7 @@ class _Reader:
             partition=header.value("partition") or "",
             account=header.value("account") or "",
             chdir=home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
-            comment=header.value("comment") or dict(self.site.settings.sbatch).get("comment", ""),
+            comment=header.value("comment") or self.usual.get("comment", ""),
             array=header.value("array") or "",
             own_export=header.value("export") or "",
             holds_itself=header.find("hold") is not None,
@@ -292,7 +289,7 @@ class _Reader:
                 entry = self._entry_of(row, source, self.clock.ours(found, found.st_ctime))
                 kept = [[], plain(entry), 0]
             self.kept[source] = kept
-            refused = self._trust().folder_refusal(self.site.paths.root)
+            refused = self.trust.folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:
                 entry = replace(entry, problem=refused)
             self.names.add(self._in_a_known_zone(entry))
@@ -300,7 +297,7 @@ class _Reader:
     def _entry_of(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.policy import parse_policies
 
-        policies, wrong = parse_policies(row.policies, self._policies())
+        policies, wrong = parse_policies(row.policies, self.policies)
         entry = Entry(row.name, source, "", row.schedule, "", "", policies, born)
         entry = replace(
             entry,
@@ -327,7 +324,7 @@ class _Reader:
             entry,
             options=(*entry.options, *given),
             job_name=own.get("job-name", entry.job_name),
-            comment=own.get("comment", entry.comment or dict(self.site.settings.sbatch).get("comment", "")),
+            comment=own.get("comment", entry.comment or self.usual.get("comment", "")),
             output=output,
             error=output and (_is_ours(own["error"], chdir) if own.get("error") else entry.error),
             chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
@@ -346,7 +343,7 @@ class _Reader:
         except OSError as error:
             what = f"script: {row.script} cannot be read ({error.strerror})."
             return entry, [Problem("E312", what, "Correct the path.", "cronhpc.yaml", row.line)]
-        refused = self._trust().refusal(Path(path))
+        refused = self.trust.refusal(Path(path))
         header = read_header(data, os.path.basename(path), self.site.batch.dialect)  # noqa: PTH119 - a text
         return self._with_options(replace(entry, script=path), header), [refused] if refused else []
 
