@@ -66,11 +66,7 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
     """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
     keeper = _Keeper(site, reading, plan, outcomes)
     problems: list[Problem] = []
-    vital = (
-        keeper.write_history,
-        keeper.write_memory,
-        keeper.forget_claims,
-    )  # in this order, each after the one before
+    vital = (keeper.write_history, keeper.write_memory, keeper.forget_claims)  # each after the one before
     for step in (*vital, keeper.write_chain, keeper.write_cache, keeper.write_status):
         try:
             step()
@@ -173,6 +169,9 @@ class _Keeper:
         since = state.blocked_since or self.world.now + (name in self.served)  # who had a turn goes behind who had none
         self.states[name] = replace(state, next_slot=None, blocked_reason=why, blocked_since=since)
 
+    def _name_of(self, claim: Claim) -> str:
+        return claim.name or self.names.get(claim.key.entry, claim.key.entry)
+
     # --- outcomes
 
     def _look_again(self) -> None:
@@ -182,11 +181,8 @@ class _Keeper:
         """
         noted = frozenset(self.kept.noted)
         for claim in self.finished:
-            if _note_of(claim) in noted:
-                continue
-            name = claim.name or self.names.get(claim.key.entry, claim.key.entry)
-            if claim.job_end is not None:
-                self._ended(claim.key, name, claim.job_end, claim.job_id, claim.retry_at)
+            if _note_of(claim) not in noted and claim.job_end is not None:
+                self._ended(claim.key, self._name_of(claim), claim.job_end, claim.job_id, claim.retry_at)
 
     def _correct(self) -> None:
         """What accounting tells at last of a run whose end was given up: of two rows of a run the later one counts.
@@ -296,7 +292,7 @@ class _Keeper:
         self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
 
     def _finished_row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
-        row = {k: v for k, v in _job_end_row(job_end).items() if v not in (None, "")}
+        row = {k: v for k, v in by_field(job_end).items() if v not in (None, "")} | {"result": str(job_end.result)}
         row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
         return row | {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
 
@@ -315,8 +311,11 @@ class _Keeper:
         """
         pinged = {name for name, entry in self.entries.items() if entry.policies.ping}
         for claim in self.world.claims if pinged else ():
-            name = claim.name or self.names.get(claim.key.entry, "")
-            if name in pinged and claim.state is not ClaimState.FINISHED and identity.runs(self.world, claim):
+            if (
+                (name := self._name_of(claim)) in pinged
+                and claim.state is not ClaimState.FINISHED
+                and identity.runs(self.world, claim)
+            ):
                 from cronhpc.store.wrappers import mark_start
 
                 with suppress(OSError):  # what cannot be noted is not told: it would be at each tick
@@ -364,7 +363,10 @@ class _Keeper:
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
-                self._note_link(decision, outcome)
+                if outcome.job_id:
+                    setattr(kept, decision.kind, outcome.job_id)
+                if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
+                    kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, False
             elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and not fits and chain.fills_the_limit(self.world):
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
@@ -396,12 +398,6 @@ class _Keeper:
             job.id: job.own_comment for job in held if not with_pause_tag(self.world, job).endswith(job.own_comment)
         }
         return {**{job: text for job, text in self.world.kept.comments.items() if job in paused}, **long}
-
-    def _note_link(self, decision: model.SubmitLink, outcome: Outcome) -> None:
-        if outcome.job_id:
-            setattr(self.kept, decision.kind, outcome.job_id)
-        if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
-            self.kept.no_spare, self.kept.no_spare_at, self.kept.no_submit_slot = outcome.detail, self.world.now, False
 
     # --- to disk
 
@@ -556,9 +552,3 @@ def _outlived(
         else:
             marks[names[key.entry]] = str(key)
     return forget, marks
-
-
-def _job_end_row(job_end: model.JobEnd) -> Row:
-    row = by_field(job_end)
-    row["result"] = str(job_end.result)
-    return row
