@@ -41,6 +41,7 @@ from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.record import record
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, must_be_safe, site_here
+from cronhpc.script.dialect import option_text
 from cronhpc.script.sbatch_options import time_limit
 from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
@@ -233,7 +234,7 @@ def merged(
     says = dict(script)
     named = {name_of(option) for option in given}
     over = frozenset[str]().union(*map(_family, named))  # sbatch takes no --mem beside --mem-per-cpu
-    own = [written(name, value) for name, value in script if name in named or name not in over]
+    own = [option_text(name, value) for name, value in script if name in named or name not in over]
     before, after = [], []
     for option in kept:
         name = name_of(option)
@@ -245,11 +246,6 @@ def merged(
         elif not _family(name) & says.keys():
             before.append(option)
     return (*before, *own, *after, *given)
-
-
-def written(name: str, value: str | None) -> str:
-    """An option as it stands on a command line."""
-    return f"--{name}" if value is None else f"--{name}={value}"
 
 
 def name_of(option: str) -> str:
@@ -389,7 +385,7 @@ class _Again:
         known, own = self.record, {option.name: option.value for option in header.options}
         told = {**told_by_slurm(self.details, own), **self._logs_told(own)}
         known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.job_id, [], []
-        known.options = [written(name, value) for name, value in told.items()]
+        known.options = [option_text(name, value) for name, value in told.items()]
         known.overruled = {name: own[name] or "" for name in told if name in own}
         lost = [f"--{name}" for name in NOT_KEPT if name not in {*own, *told}]
         said = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""

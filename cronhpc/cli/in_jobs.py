@@ -13,6 +13,7 @@ from cronhpc.cli.console import UsageError, count_of, settings_or_default, zone_
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
 from cronhpc.inside import guard
+from cronhpc.script.dialect import option_text
 
 if TYPE_CHECKING:
     import argparse
@@ -141,7 +142,7 @@ def _options(rest: list[str]) -> tuple[str, ...]:
     for option in header.options:
         if option.name in _NOT_ITS:
             raise UsageError(f"--{option.name} is not for a next piece: " + _NOT_ITS[option.name] + ".")
-    return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
+    return tuple(option_text(o.name, o.value) for o in header.options)
 
 
 def _rules(args: argparse.Namespace, console: Console, usual_zone: str) -> Rules:

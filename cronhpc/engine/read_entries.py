@@ -9,6 +9,7 @@ from pathlib import Path
 from cronhpc.core.model import Entry, Problem
 from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, grouped, replace
+from cronhpc.script.dialect import option_text
 from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import DiskClock, passes
@@ -258,7 +259,7 @@ class _Reader:
             return None
         if self.site.batch.dialect.wraps:
             return tuple(option.written for option in header.options)
-        return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
+        return tuple(option_text(o.name, o.value) for o in header.options)
 
     def _added(self, own: set[str], *, wants_gpu: bool) -> tuple[str, ...]:
         """The settings' `sbatch:` for what the script does not say itself; no CPU partition for who wants a GPU.
@@ -269,7 +270,7 @@ class _Reader:
 
         own = own.union(*(names for names in EXCLUSIVE if own.intersection(names)))
         return tuple(
-            f"--{name}={value}" if value else f"--{name}"
+            option_text(name, value or None)
             for name, value in self.site.settings.sbatch
             if name not in own and not (name == "partition" and wants_gpu)
         )
@@ -317,7 +318,7 @@ class _Reader:
             options = self._added(set(own), wants_gpu=asks_for_gpu(own))
             own_options = () if self._is_wrapped(policies) else None
             entry = replace(entry, command=_command_text(row), chdir=home, options=options, own_options=own_options)
-        given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
+        given = tuple(option_text(name, value or None) for name, value in row.sbatch)
         chdir = own.get("chdir", entry.chdir if entry.chdir != home else None)
         output = entry.output and _is_ours(own.get("output"), chdir)
         entry = replace(

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+def option_text(name: str, value: str | None) -> str:
+    """An option by its long name, as it is kept here and as sbatch has it; `value` None: it takes none."""
+    return f"--{name}" if value is None else f"--{name}={value}"
+
+
 @dataclass(frozen=True, slots=True)
 class JobVariables:
     """The names of the variables that tell a job of itself."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.cron.duration import DurationError, parse_duration
 from cronhpc.cron.values import nearest, replace
 from cronhpc.script.advice import Problem
-from cronhpc.script.dialect import SYSTEMS
+from cronhpc.script.dialect import SYSTEMS, option_text
 from cronhpc.script.directives import comment_lines, sbatch_options_of, text_lines
 from cronhpc.script.sbatch_options import ELSEWHERE, Option, megabytes, time_limit
 
@@ -520,7 +520,7 @@ def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> lis
     """Options by our names as words of the submitting command. Raises UnspeltError for one that it has not."""
     given = list(options)
     if dialect.name not in SPELLINGS:
-        return [f"--{name}" if value is None else f"--{name}={value}" for name, value in given]
+        return [option_text(*each) for each in given]
     spelling, known = SPELLINGS[dialect.name], dict(given)
     words: list[str] = []
     resources: list[str] = []
@@ -545,7 +545,7 @@ def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelli
     """An option by our name; `known`: all of them. Raises UnspeltError."""
     theirs, text = _option(name, value, spelling), _theirs(name, value, spelling)
     if theirs is None or (text is None and value is not None):
-        raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}", theirs or "")
+        raise UnspeltError(option_text(name, value), theirs or "")
     option, _, resource = theirs.partition(" ")
     if resource:
         return [option, resource if text is None else f"{resource}={text}"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, Started, link_names
 from cronhpc.cron.values import dataclass, digest, field
-from cronhpc.script.dialect import DIALECTS, SLURM
+from cronhpc.script.dialect import DIALECTS, SLURM, option_text
 from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, write_json
 from cronhpc.store.memory import Cache
@@ -40,7 +40,7 @@ def link_options(settings: Settings, *, by_daemon: bool = False) -> tuple[str, .
     for name, value in settings.sbatch:
         if name in {"partition", "account", "qos"}:
             own.setdefault(name, value)
-    return tuple(f"--{name}={value}" if value else f"--{name}" for name, value in own.items())
+    return tuple(option_text(name, value or None) for name, value in own.items())
 
 
 def link_exclude(settings: Settings, nodes: Iterable[str] = ()) -> str:

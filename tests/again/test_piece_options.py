@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cronhpc.again.submit import log_pattern, merged, told_by_slurm, written
+from cronhpc.again.submit import log_pattern, merged, told_by_slurm
+from cronhpc.script.dialect import option_text
 
 SHOWN = {
     "Partition": "gpu",
@@ -82,7 +83,7 @@ SHOWN = {
 def test_what_slurm_tells_of_the_first_command_line(
     shown: dict[str, str], own: dict[str, str | None], kept: str
 ) -> None:
-    assert " ".join(written(*option) for option in told_by_slurm(shown, own).items()) == kept
+    assert " ".join(option_text(*option) for option in told_by_slurm(shown, own).items()) == kept
 
 
 @pytest.mark.parametrize(
