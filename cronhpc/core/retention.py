@@ -105,7 +105,7 @@ def judge(entry: str, files: Sequence[LogFile], rules: Rules) -> tuple[list[Judg
     oldest, newest = rules.oldest, _stamp_at(rules.now + _AHEAD)
     failed = _failed_run(entry, rules)
     for file in files:
-        name = _base(file)
+        name = file.name
         found = _NAME.fullmatch(name)
         held = _held(name, found, rules.live, failed)
         stamp = _stamp(file, found, newest)
@@ -123,10 +123,6 @@ def judge(entry: str, files: Sequence[LogFile], rules: Rules) -> tuple[list[Judg
         else:
             keep.append((file, Why.WITHIN))
     return keep, remove
-
-
-def _base(file: LogFile) -> str:
-    return file.path.rpartition("/")[2]
 
 
 def _failed_run(entry: str, rules: Rules) -> str:
@@ -170,7 +166,7 @@ def _too_many(within: Sequence[tuple[str, LogFile]], room: int) -> frozenset[str
         return frozenset()
     runs: dict[tuple[str, int, str], list[LogFile]] = {}
     for stamp, file in counted:
-        found = _NAME.fullmatch(_base(file))
+        found = _NAME.fullmatch(file.name)
         run = (stamp, int(found["job"]), "") if found else (stamp, 0, file.path)
         runs.setdefault(run, []).append(file)
     gone: list[str] = []
@@ -220,7 +216,7 @@ def share(uses: Iterable[Use], total: int) -> int | None:
 def cut(keep: Sequence[Judged], most: int, now: int) -> tuple[list[Judged], list[Judged]]:
     """Kept logs of one folder that take more than `most` bytes: what stays of them, and what goes, oldest first."""
     newest = _stamp_at(now + _AHEAD)
-    by_age = sorted(keep, key=lambda row: _stamp(row[0], _NAME.fullmatch(_base(row[0])), newest))
+    by_age = sorted(keep, key=lambda row: _stamp(row[0], _NAME.fullmatch(row[0].name), newest))
     excess = sum(file.size for file, _ in keep) - most
     stays: list[Judged] = []
     goes: list[Judged] = []

@@ -29,12 +29,9 @@ _NAMED = 3  # of many links or folders
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What went, what stayed, and why. `reasons` and `stays` count files by reason (core.retention.Why)."""
+    """What went, what stayed, and why. `folders` and `stays` count files by reason (core.retention.Why)."""
 
-    removed: int = 0
     bytes: int = 0  # of the removed files whose size was looked at
-    kept: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     stays: Mapping[str, int] = field(default_factory=dict)
     unmeasured: int = 0  # removed by the age in their names, without a look at their size
@@ -43,6 +40,21 @@ class Cleaned:
     folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # removed ones by folder and reason
     seen: int = 0  # the newest change of a folder, after the cleaning: ns
     files: tuple[tuple[str, str], ...] = ()  # a dry run: each file (log/…, or absolute), and why it goes
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many went, by reason."""
+        return _ordered(sum(map(Counter, self.folders.values()), Counter()))
+
+    @property
+    def removed(self) -> int:
+        """How many went."""
+        return sum(self.reasons.values())
+
+    @property
+    def kept(self) -> int:
+        """How many stayed."""
+        return sum(self.stays.values())
 
 
 def clean_logs(
@@ -102,8 +114,8 @@ class _Work:
         self.scarce = ""
         self.seen = 0
         self.bytes = self.unmeasured = 0
-        self.stays: Counter[Why] = Counter()
-        self.folders: dict[str, Counter[Why]] = {}
+        self.stays: Counter[str] = Counter()
+        self.folders: dict[str, Counter[str]] = {}
         self.files: list[tuple[str, str]] = []
         self.problems: list[Problem] = []
 
@@ -120,12 +132,8 @@ class _Work:
         self.room = 0
 
     def done(self) -> Cleaned:
-        reasons = sum(self.folders.values(), Counter())
         return Cleaned(
-            removed=sum(reasons.values()),
             bytes=self.bytes,
-            kept=sum(self.stays.values()),
-            reasons=_ordered(reasons),
             problems=tuple(self.problems),
             stays=_ordered(self.stays),
             unmeasured=self.unmeasured,
@@ -228,24 +236,23 @@ class _Work:
         return spared
 
     def _remove_old(self, folder: Folder, names: list[str]) -> None:
+        """By the age in their names, without a look at their size; but a dry run tells that."""
+        if self.dry_run:
+            self._remove(folder, [(file, Why.OLD) for file in logs.measured(folder, sorted(names))])
+            return
         if spared := self._spared(folder, names):
             names = [name for name in names if name not in spared]
         if len(names) > self.room:
             names = sorted(names)[: self.room]
             self.left = True
-        if self.dry_run:
-            self.bytes += sum(file.size for file in logs.measured(folder, names))
-            self.files += ((_place(folder, name), str(Why.OLD)) for name in sorted(names))
-            self._count(folder, Why.OLD, len(names))
-            return
         gone = self._unlinked(folder, names)
         self.unmeasured += gone
         self._count(folder, Why.OLD, gone)
 
     def _remove(self, folder: Folder, rows: Sequence[Judged]) -> int:
         """How many went. What was written to since it was looked at stays."""
-        if spared := self._spared(folder, [_base(file) for file, _ in rows]):
-            rows = [row for row in rows if _base(row[0]) not in spared]
+        if spared := self._spared(folder, [file.name for file, _ in rows]):
+            rows = [row for row in rows if row[0].name not in spared]
         if len(rows) > self.room:
             rows = rows[: max(self.room, 0)]
             self.left = True
@@ -259,7 +266,7 @@ class _Work:
     def _remove_for(self, folder: Folder, why: Why, files: list[LogFile]) -> int:
         if self.dry_run:
             gone = len(files)
-            self.files += ((_place(folder, _base(file)), str(why)) for file in files)
+            self.files += ((f"{folder.shown}/{file.name}", str(why)) for file in files)
         else:
             gone = self._unlinked(folder, logs.unchanged(folder, files))
         if gone == len(files):
@@ -289,13 +296,5 @@ class _Work:
             self.problems.append(Problem(code, what, fix, folder.shown))
 
 
-def _base(file: LogFile) -> str:
-    return file.path.rpartition("/")[2]
-
-
-def _place(folder: Folder, name: str) -> str:
-    return f"{folder.shown}/{name}"
-
-
-def _ordered(whys: Mapping[Why, int]) -> dict[str, int]:
+def _ordered(whys: Mapping[str, int]) -> dict[str, int]:
     return {str(why): whys[why] for why in Why if whys.get(why)}

@@ -80,13 +80,13 @@ def clean_when_due(
         known = remember(known, _rows_since(paths, known), now, settings.logs_keep)
     except (OSError, StateError) as error:
         return _not_cleaned(_not_kept(paths, str(error)))
-    held = None if live is None else live | known.late.keys()
-    return _cleaned(
+    from cronhpc.logs.clean import clean_logs
+
+    cleaned = clean_logs(
         paths,
         settings,
         now,
-        known,
-        live=held,
+        live=None if live is None else live | known.late.keys(),
         live_files=live_files,
         first_began=first_began,
         newest_failed=newest_failed(known),
@@ -94,28 +94,20 @@ def clean_when_due(
         dry_run=dry_run,
         since=None if whole else known.seen,
     )
+    if dry_run:
+        return cleaned
+    at, seen = (now, cleaned.seen) if whole else (known.at, max(cleaned.seen, known.seen))
+    try:
+        _keep(paths, replace(known, at=at, rows=now, seen=seen, left=cleaned.left), now)
+    except OSError as error:
+        return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
+    return cleaned
 
 
 def _known(paths: Paths) -> Known:
     """What the last cleaning left; nothing, where any of it is of no use: history tells it all again."""
     known, invalid = decode.read(Known, read_json(paths.state / _FILE, VERSION) or {})
     return Known() if known is None or invalid else known
-
-
-def _cleaned(paths: Paths, settings: Settings, now: int, known: Known, **how: Any) -> Cleaned:
-    from cronhpc.logs.clean import clean_logs
-
-    cleaned = clean_logs(paths, settings, now, **how)
-    if how["dry_run"]:
-        return cleaned
-    whole = how["since"] is None
-    seen = max(cleaned.seen, 0 if whole else known.seen)
-    at = now if whole else known.at
-    try:
-        _keep(paths, replace(known, at=at, rows=now, seen=seen, left=cleaned.left), now)
-    except OSError as error:
-        return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
-    return cleaned
 
 
 def _disk_clock(paths: Paths, now: int) -> int:

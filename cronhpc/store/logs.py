@@ -308,12 +308,8 @@ def removed(folder: Folder, names: Sequence[str]) -> Removal:
 
 def unchanged(folder: Folder, files: Sequence[LogFile]) -> list[str]:
     """Names of those `files` that are still as they were looked at: one written to since is not old any more."""
-    again = {file.path: file for file in measured(folder, [_base(file) for file in files])}
-    return [_base(file) for file in files if again.get(file.path) == file]
-
-
-def _base(file: LogFile) -> str:
-    return file.path.rpartition("/")[2]
+    again = {file.path: file for file in measured(folder, [file.name for file in files])}
+    return [file.name for file in files if again.get(file.path) == file]
 
 
 # --- other folders, as the settings name them ----------------------------------------------------------------------

@@ -150,6 +150,11 @@ class LogFile:
     modified: int
     own: bool = True
 
+    @property
+    def name(self) -> str:
+        """Without its folder."""
+        return self.path.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
