@@ -7,7 +7,6 @@ answer no other is put to it, so that even a frozen one is told of within half a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -32,7 +31,7 @@ from cronhpc.inside import probe
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
-from cronhpc.store.files import MARKER, Paths, existing
+from cronhpc.store.files import MARKER, Paths, decoded, existing, umask
 from cronhpc.store.settings import edited, emptied, read_settings, write_settings
 
 if TYPE_CHECKING:
@@ -175,7 +174,11 @@ class ProbeJob:
             if not dot or kind not in {"json", "failed"}:
                 continue
             text = self._text(name)
-            seen = node_of(node, _json(text)) if kind == "json" else Node(node, text.strip()[-200:] or "it failed")
+            seen = (
+                node_of(node, decoded(text.encode()))
+                if kind == "json"
+                else Node(node, text.strip()[-200:] or "it failed")
+            )
             yield self._as_first(seen) if node == first else seen
 
     def _as_first(self, node: Node) -> Node:
@@ -194,18 +197,10 @@ class ProbeJob:
             return ""
 
 
-def node_of(name: str, seen: Mapping[str, object]) -> Node:
+def node_of(name: str, seen: object) -> Node:
     """A machine on which the probe was run, from what that found."""
-    known: dict[str, Any] = {field: seen[field] for field in Node.__slots__ if field in seen}
+    known: dict[str, Any] = {field: seen[field] for field in Node.__slots__ if isinstance(seen, dict) and field in seen}
     return Node(**{"name": name, "python": "", **known})
-
-
-def _json(text: str) -> Mapping[str, object]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 # --- the look ---------------------------------------------------------------------------------------------------------
@@ -292,31 +287,17 @@ def _directory(
 
 
 def _here(asked: Asked, settings: Settings) -> Here:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    user = owner(os.getuid())
-    group, private = _group(user)
+    mask, user = umask(), owner(os.getuid())
     return Here(
         umask=mask,
         user=user,
-        group=group,
-        group_is_private=private,
+        group=trust.group_name(os.getegid()),
+        group_is_private=bool(trust.private_group(mask)),
         python=sys.executable,
         tzdata=probe.tzdata(),
         zone=settings.timezone or machine_zone(),
         beats=tuple(_beats(asked.environ, user)),
     )
-
-
-def _group(user: str) -> tuple[str, bool]:
-    """The primary group, and whether the user is alone in it, as far as its own entry tells."""
-    import grp
-
-    try:
-        entry = grp.getgrgid(os.getgid())
-    except KeyError:
-        return str(os.getgid()), False
-    return entry.gr_name, entry.gr_name == user and set(entry.gr_mem) <= {user}
 
 
 def _address(url: str) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from cronhpc.core.model import Call, ClaimState, CronhpcError, Done, Finish, Rea
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass
 from cronhpc.engine.site import reckoned
-from cronhpc.store import scheduler
+from cronhpc.store import disk, scheduler
 from cronhpc.store.files import MARKER
 from cronhpc.tick import Report, tick
 
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 # inotify sees no change made on another node, so it is used on local disks alone; elsewhere, and on file systems that
 # nobody here knows, folders are polled. An observer that died, or whose folder was swapped for another, is built anew.
 
-LOCAL = frozenset(
-    {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "zfs", "tmpfs", "ramfs", "overlay"}
-)
 SWITCH_POLL = 5.0  # seconds between looks at a switch folder that is polled: it holds few files
 FOLDER_POLL = 30.0  # at 1 s, 10,000 files would cost a tenth of a core
 
@@ -97,13 +94,6 @@ class Bell:
         os.close(self._in)
 
 
-def is_local(path: Path) -> bool:
-    """Whether inotify sees every change there."""
-    from cronhpc.store.disk import kind_of
-
-    return kind_of(path) in LOCAL
-
-
 def identity(path: Path) -> Identity | None:
     """Device and inode of a folder; None where it cannot be looked at."""
     try:
@@ -132,7 +122,7 @@ class Watch:
             self._seen[place.path] = identity(place.path)
             if self._seen[place.path] is None:
                 continue
-            polled = self.poll or not is_local(place.path)
+            polled = self.poll or not disk.is_local(place.path)
             if polled and (
                 place.names or place.urgent
             ):  # looked for by `healthy`: an observer's stats may be a minute old

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem, StateError
 from cronhpc.store.decode import MisfitError
-from cronhpc.store.files import read_json, write_out
+from cronhpc.store.files import read_json, umask, write_out
 from cronhpc.views import chain, text
 from cronhpc.views.attention import grouped
 from cronhpc.views.facts import VERSION, of_json
@@ -69,9 +69,7 @@ def place(paths: Paths, wanted: str) -> Path:
 
 def write(path: Path, text: str) -> None:
     """Put the page there, whole or not at all, readable as the umask says. Raises OSError."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    write_out(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
+    write_out(path, text.encode("utf-8", "replace"), 0o644 & ~umask())
 
 
 def write_when_due(site: Site, now: int) -> tuple[Problem, ...]:

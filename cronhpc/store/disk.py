@@ -21,6 +21,7 @@ _SHARED = frozenset(
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _LOCAL = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay", "f2fs", "squashfs", "fuse.fuse-overlayfs"}
+    | {"jfs", "reiserfs"}
 )
 # statfs(2)'s numbers of kinds that a chroot's root may have: no line of its mountinfo tells of that one
 _MAGIC = {
@@ -53,7 +54,7 @@ def look(path: Path, environ: Mapping[str, str]) -> Disk:
         kind,
         mount,
         options,
-        _reach(kind),
+        reach(kind),
         room.bytes_free,
         room.bytes,
         room.inodes_free,
@@ -66,6 +67,11 @@ def kind_of(path: Path) -> str:
     """The type of the file system that holds `path`; "" unknown."""
     real = os.path.realpath(path)
     return mount_of(real, _mountinfo())[0] or _by_number(real)
+
+
+def is_local(path: Path) -> bool:
+    """Whether this machine alone changes what lies there."""
+    return reach(kind_of(path)) in {"local", "memory"}
 
 
 def _by_number(path: str) -> str:
@@ -132,7 +138,8 @@ def _unescaped(place: str) -> str:
     return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
-def _reach(kind: str) -> str:
+def reach(kind: str) -> str:
+    """Who sees what lies on a file system of that kind: shared | local | memory | unknown."""
     kinds = ((_SHARED, "shared"), (_IN_MEMORY, "memory"), (_LOCAL, "local"))
     return next((reach for names, reach in kinds if kind in names), "unknown")
 

@@ -31,7 +31,7 @@ SPELT = {
     "script/shell_text.py": 4,
 }
 # The word has another meaning there: a disk that is local, and a scheduler that works on this machine.
-OTHER_MEANING = {"disk.reach == 'local'", "kind_of(path) in LOCAL"}
+OTHER_MEANING = {"disk.reach == 'local'", "reach(kind_of(path)) in {'local', 'memory'}"}
 OTHER_MEANING |= {"via == 'local'", "how.via == 'local'", "before.via == 'local'", "world.chain.via == 'local'"}
 OTHER_MEANING |= {"how.via in {'daemon', 'local'}", "via not in {'local', 'daemon'}"}
 

@@ -21,11 +21,10 @@ import pytest
 
 from cronhpc.core.model import Call, Settings, SwitchSetting
 from cronhpc.core.plan import plan
-from cronhpc.drivers import daemon
 from cronhpc.drivers.daemon import Bell, Daemon, Place, Watch, watched
 from cronhpc.engine import init
 from cronhpc.engine.site import Site, open_site
-from cronhpc.store import history
+from cronhpc.store import disk, history
 from cronhpc.store.files import Paths
 from cronhpc.tick import Report, tick
 from tests import worlds
@@ -48,7 +47,7 @@ def bell() -> Iterator[Bell]:
 
 def test_only_local_disks_have_events_and_what_nobody_knows_is_polled() -> None:
     shared = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "panfs", "fuse.sshfs", "9p", ""}
-    assert not daemon.LOCAL & shared
+    assert {disk.reach(kind) for kind in shared} == {"shared", "unknown"}
 
 
 # --- the watch -----------------------------------------------------------------------------------------------------
@@ -348,7 +347,7 @@ def lives(root: Path, job: str) -> bool:
 
 DRIVER = """
 import os, sys, time
-from cronhpc.drivers import daemon
+
 from cronhpc.cli import engine
 from cronhpc.cli.console import Console
 from cronhpc.engine.site import open_site
