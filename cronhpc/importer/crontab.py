@@ -15,6 +15,7 @@ from cronhpc.importer.table import (
     SUBMITS,
     Job,
     Kind,
+    NotImportedError,
     Reader,
     Surroundings,
     cron_variable,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _ENTRY = re.compile(r"(?P<quiet>-?)(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ \t]+(?P<rest>.*))?")
-_USER = re.compile(r"(?P<user>\S+)(?:[ \t]+(?P<command>.*))?")
 _WHOSE = frozenset({"root", "nobody", "daemon", "www-data", "apache"})
 _WHOSE_TOO = _WHOSE | {"nginx", "postgres", "mysql", "munge", "slurm"}  # programs as well
 _ANACRON = re.compile(r"\d+\s+\d+\s+(?!LW?\s)[A-Za-z]\S*\s+[^\s*]")
@@ -131,89 +131,76 @@ class Crontab(Reader):
     def _entry(self, number: int, text: str) -> None:
         match = _ENTRY.fullmatch(text)
         if match is None:
-            what, fix = table.refused(text) or (_unreadable(text), "Five fields are needed, then a command.")
-            self.report(number, what, fix)
-            return
+            raise NotImportedError(
+                *(table.refused(text) or (_unreadable(text), "Five fields are needed, then a command."))
+            )
         when = " ".join(match["when"].split())
         try:
             schedule = as_cron(when)
         except ScheduleError as error:
-            what, fix = f'"{error.text}": {error.what}', error.fix
+            what, fix = table.refused(text) or (f'"{error.text}": {error.what}', error.fix)
             if _ANACRON.match(text):
                 what, fix = (
                     "it looks like a line of anacrontab: days, delay, name.",
                     "Write @daily or @weekly for them.",
                 )
-            else:
-                what, fix = table.refused(text) or (what, fix)
-            self.report(number, what, f"{fix} It is not imported.")
-            return
-        command = self._command(number, match["rest"] or "")
-        zone = self._zone(number)
-        if command is None or zone is None:
-            return
+            raise NotImportedError(what, f"{fix} It is not imported.") from None
+        command = self._without_flags(number, self._command(match["rest"] or ""))
+        zone = self._zone()
         if match["quiet"]:
             self.note(number, "the - in front (root's alone) keeps cron from logging the command: left out.")
         if schedule != when:
             self.note(number, f"cron draws ~ anew at each load: written as {schedule}, chosen once by name.")
         self._add(number, schedule, zone, command)
 
-    def _command(self, number: int, rest: str) -> str | None:
-        """What is run, without the user before it; None where there is none, or none of ours."""
-        if self.around.system:
-            return self._as_user(number, rest)
+    def _command(self, rest: str) -> str:
+        """What is run, without the user before it. Raises NotImportedError where there is none, or none of ours."""
+        command, me = rest, self.around.user
         word, behind = _first(rest)
-        if self.users or ((word in _WHOSE or word == self.around.user) and behind and not behind.startswith("-")):
+        if self.around.system:
+            if not behind:
+                raise NotImportedError("no user and command behind the schedule.", "Is this a user's own crontab?")
+            if word != me:
+                what = f"it runs as {word}; a cron directory's jobs run as its owner, here {me}."
+                raise NotImportedError(what, f"Let {word} import it.")
+            command = behind
+        elif self.users or ((word in _WHOSE or word == me) and behind and not behind.startswith("-")):
             what = f'"{word}" in front of the command is the user of a system crontab.'
-            self.report(number, what, "Read such a table with --system. It is not imported.")
-            return None
-        return self._runnable(number, rest)
-
-    def _as_user(self, number: int, rest: str) -> str | None:
-        match = _USER.fullmatch(rest)
-        if match is None or not match["command"]:
-            self.report(number, "no user and command behind the schedule.", "Is this a user's own crontab?")
-            return None
-        if match["user"] != self.around.user:
-            what = f"it runs as {match['user']}; a cron directory's jobs run as its owner, here {self.around.user}."
-            self.report(number, what, f"Let {match['user']} import it.")
-            return None
-        return self._runnable(number, match["command"])
-
-    def _runnable(self, number: int, command: str) -> str | None:
+            raise NotImportedError(what, "Read such a table with --system. It is not imported.")
         what, fix = no_command(command), "Correct the line."
         if not what:
             what, fix = table.command_of_placeholder(command) or table.zone_behind(command) or ("", "")
         if what:
-            self.report(number, what, f"{fix} It is not imported.")
-            return None
-        flags = _OPENBSD.match(command)
-        if flags:
-            what = f"{flags.group().strip()} in front of the command is for OpenBSD's cron: left out."
-            self.note(number, f"{what} Runs of one entry never overlap here unless it says so.")
-            return command[flags.end() :]
+            raise NotImportedError(what, f"{fix} It is not imported.")
         return command
 
-    def _zone(self, number: int) -> str | None:
+    def _without_flags(self, number: int, command: str) -> str:
+        flags = _OPENBSD.match(command)
+        if flags is None:
+            return command
+        what = f"{flags.group().strip()} in front of the command is for OpenBSD's cron: left out."
+        self.note(number, f"{what} Runs of one entry never overlap here unless it says so.")
+        return command[flags.end() :]
+
+    def _zone(self) -> str:
+        """Raises NotImportedError."""
         if not self.variables.get("CRON_TZ"):  # empty, it means the machine's own again
             return self.around.timezone
         zone = zone_of(self.variables["CRON_TZ"])
         if zone is None:
             what = f"CRON_TZ={self.variables['CRON_TZ']} is no name of a time zone."
-            self.report(number, what, "Write one like Europe/Paris in the table. It is not imported.")
+            raise NotImportedError(what, "Write one like Europe/Paris in the table. It is not imported.")
         return zone
 
     def _add(self, number: int, schedule: str, zone: str, command: str) -> None:
         run, stdin = split_percent(command)
         if not run.strip():
-            self.report(number, "no command before the %.", r"Write \% for the character.")
-            return
+            raise NotImportedError("no command before the %.", r"Write \% for the character.")
         variables = dict(self.variables)
         shell = variables.get("SHELL", "/bin/sh")
         if not shell.startswith("/") or " " in shell:
             what = f"SHELL={shell}: cron needs the whole path of a program, so this command never ran."
-            self.report(number, what, "Write SHELL=/bin/bash in the table. It is not imported.")
-            return
+            raise NotImportedError(what, "Write SHELL=/bin/bash in the table. It is not imported.")
         if table.cut_by_percent(command, run):
             what = f"cron ends a command at a bare %: it ran {run.strip()}, and so does the script."
             self.note(number, what, r"Was \% meant? Then write it, and import again.", look=True)

@@ -15,6 +15,7 @@ from cronhpc.importer.table import (
     SUBMITS,
     Job,
     Kind,
+    NotImportedError,
     Reader,
     Surroundings,
     no_command,
@@ -97,8 +98,7 @@ class Scrontab(Reader):
                 f"{name}=… and an entry on one line: scrontab takes it all for the value of {name}, and runs nothing."
             )
             fix = "Write the entry on a line of its own, and --timezone beside #CRON in its script."
-            self._refuse(number, what, f"{fix} It is not imported.")
-            return
+            raise NotImportedError(what, f"{fix} It is not imported.")
         self.kinds[number] = Kind.VARIABLE
         self.variables.pop(name, None)  # set anew it is filled in last
         self.variables[name] = value
@@ -173,11 +173,8 @@ class Scrontab(Reader):
         else:
             what, fix = table.command_of_placeholder(match["command"]) or ("", "")
         if match is None or what:
-            self._refuse(number, what, f"{fix} It is not imported.")
-            return
+            raise NotImportedError(what, f"{fix} It is not imported.")
         schedule = self._schedule(number, " ".join(match["when"].split()), text)
-        if schedule is None:
-            return
         options = self._take_options(number, disabled=disabled)
         command = self._filled(number, match["command"])
         comments = self.take_comments(number)
@@ -189,33 +186,30 @@ class Scrontab(Reader):
         job = Job(number, schedule, command, self.around.timezone, comments=comments, options=options)
         self.add(_named(job, paused=disabled))
 
-    def _refuse(self, number: int, what: str, fix: str) -> None:
-        for line, _, _ in self.options:
-            self.kinds[line] = Kind.REPORTED
-            self.note(line, f"options of line {number}, which is not imported.")
+    def refuse(self, line: int, what: str, fix: str) -> None:
+        """With the options above it."""
+        for number, _, _ in self.options:
+            self.kinds[number] = Kind.REPORTED
+            self.note(number, f"options of line {line}, which is not imported.")
         self.options.clear()
-        self.report(number, what, fix)
+        self.report(line, what, fix)
 
-    def _schedule(self, number: int, text: str, whole: str) -> str | None:
+    def _schedule(self, number: int, text: str, whole: str) -> str:
+        """In cron's words; what scrontab refuses may be good cron: then it is taken, and said."""
         try:
             written = as_cron(text)
         except RefusedError as refused:
-            return self._meant(number, text, str(refused), whole)
+            try:
+                written = crontab.as_cron(text)
+            except ScheduleError as error:
+                what, fix = table.refused(whole) or (f'"{error.text}": {error.what}', error.fix)
+                raise NotImportedError(what, f"{fix} It is not imported.") from None
+            what = f"scrontab refuses {refused}, so this line never ran there; here it means what cron means by it."
+            self.note(number, what, "Look whether that is what you want.", look=True)
+            return written
         if written.lower().split() != text.lower().split():
             what = f'"{text}": Slurm ran it at "{written}" in cron\'s words, which the script says.'
             self.note(number, what)
-        return written
-
-    def _meant(self, number: int, text: str, why: str, whole: str) -> str | None:
-        """What scrontab refuses may be good cron: then it is taken, and said."""
-        try:
-            written = crontab.as_cron(text)
-        except ScheduleError as error:
-            what, fix = table.refused(whole) or (f'"{error.text}": {error.what}', error.fix)
-            self._refuse(number, what, f"{fix} It is not imported.")
-            return None
-        what = f"scrontab refuses {why}, so this line never ran there; here it means what cron means by it."
-        self.note(number, what, "Look whether that is what you want.", look=True)
         return written
 
     def _filled(self, number: int, command: str) -> str:

@@ -134,6 +134,10 @@ def no_command(text: str) -> str:
     return "six fields of time, or a number for a command: cron has five fields." if _TIME.match(text) else ""
 
 
+class NotImportedError(Exception):
+    """An entry that becomes nothing: what is wrong with it, and the fix."""
+
+
 class Reader:
     """Reads a table; each dialect says in `line` what a line is. Comments wait for the entry below them."""
 
@@ -159,7 +163,10 @@ class Reader:
             return Table(cls.source, (), (), (), absent=True)
         reader = cls(around, lines)
         for number, line in enumerate(lines, 1):
-            reader.line(number, line)
+            try:
+                reader.line(number, line)
+            except NotImportedError as error:
+                reader.refuse(number, *error.args)
         if data.startswith(BOMS):
             reader.note(1, f"it begins with a byte order mark, at which {cls.scheduler} stumbles: taken off.")
         if windows:
@@ -168,7 +175,7 @@ class Reader:
         return reader.table()
 
     def line(self, number: int, text: str) -> None:
-        """One line, counted from 1."""
+        """One line, counted from 1. Raises NotImportedError."""
         raise NotImplementedError
 
     def end(self, data: bytes) -> None:
@@ -182,6 +189,10 @@ class Reader:
         self.kinds[line] = Kind.REPORTED
         self.note(line, what, fix, look=True)
         self.comments.clear()
+
+    def refuse(self, line: int, what: str, fix: str) -> None:
+        """The same of an entry."""
+        self.report(line, what, fix)
 
     def comment(self, line: int, text: str) -> None:
         """Kept above the next entry."""
