@@ -232,61 +232,53 @@ def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
         fix = f'Write "#CRON {schedule}", and the command as a line of the script, below its options: {command}'
         return CronLine(schedule, (), number), [*problems, Problem("E106", what, fix, line=number, key="#CRON")]
     try:
-        reader = _Reader(_words(rest), number)
+        words = _words(rest)
     except UnclosedQuoteError as error:
         what = f'"{line.strip()}": the quote {error} is not closed.'
         problems.append(Problem("E106", what, "Close it.", line=number, key="#CRON"))
         return CronLine("", (), number), problems
-    return reader.read(), problems + reader.problems
+    read, wrong = _read(words, number)
+    return read, problems + wrong
 
 
-class _Reader:
+def _read(words: list[str], line: int) -> tuple[CronLine, list[Problem]]:
     """The words of one line: those of the schedule stand together, before or after policies."""
-
-    def __init__(self, found: list[str], line: int) -> None:
-        self.words = found
-        self.line = line
-        self.problems: list[Problem] = []
-        self.schedule: list[str] = []
-        self.policies: list[tuple[str, str | None, int]] = []
-        self.closed = False  # something stands behind the schedule's words
-
-    def read(self) -> CronLine:
-        self.words.reverse()
-        while self.words:
-            self._take(self.words.pop())
-        schedule = " ".join(self.schedule)
-        named = [value or "" for name, value, _ in self.policies if name == "schedule"]
-        if named and (schedule or len(named) > 1):
-            self._wrong(f'--schedule="{named[-1]}": this line has a schedule already.', "Keep one of them.", "schedule")
-        policies = tuple(p for p in self.policies if p[0] != "schedule")
-        return CronLine(schedule or (named[0] if named else ""), policies, self.line)
-
-    def _take(self, word: str) -> None:
+    schedule: list[str] = []
+    policies: list[tuple[str, str | None, int]] = []
+    wrong: list[tuple[str, str, str]] = []  # what, fix, key
+    closed = False  # something stands behind the schedule's words
+    rest = words[::-1]
+    while rest:
+        word = rest.pop()
         if word.startswith("--") and len(word) > 2:  # noqa: PLR2004 - the two dashes
-            self.closed = bool(self.schedule)
-            self._policy(*word[2:].partition("="))
+            closed = bool(schedule)
+            policies.append((*_policy(word, rest), line))
         elif word[:1] == "-" or word[:1] in DASHES:
-            name = word.lstrip("-" + DASHES)
-            self._wrong(f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name)
-            self.closed = True
-        elif self.closed:
+            closed, name = True, word.lstrip("-" + DASHES)
+            wrong.append((f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name))
+        elif closed:
             fix = "Quote a value that holds blanks, or remove it."
-            self._wrong(f'"{word}": neither part of the schedule nor a policy.', fix, word)
+            wrong.append((f'"{word}": neither part of the schedule nor a policy.', fix, word))
         else:
-            self.schedule.append(word)
+            schedule.append(word)
+    named = [value or "" for name, value, _ in policies if name == "schedule"]
+    if named and (schedule or len(named) > 1):
+        what = f'--schedule="{named[-1]}": this line has a schedule already.'
+        wrong.append((what, "Keep one of them.", "schedule"))
+    others = tuple(each for each in policies if each[0] != "schedule")
+    problems = [Problem("E106", what, fix, line=line, key=key) for what, fix, key in wrong]
+    return CronLine(" ".join(schedule) or (named[0] if named else ""), others, line), problems
 
-    def _policy(self, name: str, equals: str, value: str) -> None:
-        follows = bool(self.words) and not self.words[-1].startswith("--")
-        if name in _FLAGS and follows:
-            follows = self.words[-1].lower() in _TRUTHS
-        if not equals and follows:
-            self.policies.append((name, self.words.pop(), self.line))
-        else:
-            self.policies.append((name, value if equals else None, self.line))
 
-    def _wrong(self, what: str, fix: str, key: str) -> None:
-        self.problems.append(Problem("E106", what, fix, line=self.line, key=key))
+def _policy(word: str, rest: list[str]) -> tuple[str, str | None]:
+    """Name and value; where no = stands, the value is taken off the end of `rest`, if that can be one."""
+    name, equals, value = word[2:].partition("=")
+    if equals:
+        return name, value
+    follows = rest[-1] if rest and not rest[-1].startswith("--") else None
+    if follows is None or (name in _FLAGS and follows.lower() not in _TRUTHS):
+        return name, None
+    return name, rest.pop()
 
 
 # --- the first line ------------------------------------------------------------------------------------------------
