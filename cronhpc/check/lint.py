@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.check import lint_directives, lint_shell
 from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.core.model import Problem
+from cronhpc.core.policy import parse_policies
 from cronhpc.cron import grammar
+from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import nearest, replace
+from cronhpc.cron.zones import zone_of
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.directives import text_lines
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
     from cronhpc.script.sbatch_options import Option
 
 
@@ -139,7 +140,6 @@ def lint_script(
     data: bytes,
     *,
     folder_schedule: str | None = None,
-    zone: ZoneInfo | None = None,
     hash_key: str = "",
     facts: Facts = NO_FACTS,
     scheduled: bool = True,
@@ -148,9 +148,8 @@ def lint_script(
     """Everything to say of the script `data`, by line.
 
     `folder_schedule` is the schedule that its folder (or its `entries:` row) gives; None where the script must carry
-    its own. `zone` is the zone where the script names none (UTC if None). `scheduled` is False for a file
-    that lies in no cron folder: where it has no #CRON line, it may be the script of a series. `dialect`: of the batch
-    system that the script is for.
+    its own. `scheduled` is False for a file that lies in no cron folder: where it has no #CRON line, it may be the
+    script of a series. `dialect`: of the batch system that the script is for.
     """
     first = tuple(first_lines(data, dialect))
     data = with_interpreter(data)
@@ -163,10 +162,8 @@ def lint_script(
         *first,
         *lint_directives.options(header, facts, dialect),
         *unread,
-        *lint_shell.habits(
-            text, header, facts.is_function, scheduled=scheduled or header.cron is not None, dialect=dialect
-        ),
-        *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
+        *lint_shell.habits(text, header, facts.is_function, scheduled=scheduled or bool(header.cron), dialect=dialect),
+        *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, hash_key)),
         *_refused(facts, header, dialect),
         *unreadable(data, facts.unreadable),
         *_no_interpreter(facts),
@@ -229,15 +226,7 @@ _REASONS = (
     ("too large", ("comment",)),
 )
 _MAY_NOT_FIT = (
-    "mem",
-    "mem-per-cpu",
-    "gres",
-    "gpus",
-    "gpus-per-node",
-    "cpus-per-task",
-    "ntasks-per-node",
-    "nodes",
-    "ntasks",
+    *("mem", "mem-per-cpu", "gres", "gpus", "gpus-per-node", "cpus-per-task", "ntasks-per-node", "nodes", "ntasks"),
 )
 
 
@@ -255,17 +244,13 @@ def _refused(facts: Facts, header: Header, dialect: Dialect) -> Iterable[Problem
 
 def _option_meant(reason: str, header: Header) -> Option | None:
     """The option of the script that sbatch's `reason` is about; None where it may be several, or none."""
-    for said in (
-        reason.lower().rpartition(" / ")[2],
-        reason.lower(),
-    ):  # sbatch's own word is the last, a filter's before
+    reason = reason.lower()
+    for said in (reason.rpartition(" / ")[2], reason):  # sbatch's own word is the last, a filter's before
         names = tuple(re.findall(r"--([a-z][a-z-]+)", said))
         names += next((of for words, of in _REASONS if words in said), ())
         found = next((option for name in names if (option := header.find(name))), None)
         if found is None and "configuration is not available" in said:
-            asked = [
-                option for name in _MAY_NOT_FIT if (option := header.find(name)) and option.value not in {"0", "1"}
-            ]
+            asked = [each for name in _MAY_NOT_FIT if (each := header.find(name)) and each.value not in {"0", "1"}]
             return asked[0] if len(asked) == 1 else None
         if found:
             return found
@@ -275,33 +260,19 @@ def _option_meant(reason: str, header: Header) -> Option | None:
 # --- the schedule --------------------------------------------------------------------------------------------------
 
 
-def _schedule(header: Header, folder_schedule: str | None, zone: ZoneInfo | None, hash_key: str) -> Iterable[Problem]:
-    from cronhpc.core.policy import parse_policies
-    from cronhpc.cron.zones import zone_of
-
+def _schedule(header: Header, folder_schedule: str | None, hash_key: str) -> Iterable[Problem]:
     cron = header.cron
-    policies, problems = parse_policies(cron.policies if cron else ())
+    line, own = (cron.line, cron.schedule) if cron else (0, "")
+    _, problems = parse_policies(cron.policies if cron else ())
     yield from problems
-    text = cron.schedule if cron and cron.schedule else folder_schedule
+    text = own or folder_schedule
     if not text:
         if not any(p.code in {"E105", "E106"} for p in header.problems):
             fix = 'Add a line such as "#CRON 30 4 * * *" below the first, or move it to cron.daily/.'
-            yield Problem(
-                "E107", "no schedule: there is no #CRON line.", fix, line=cron.line if cron else 0, key="#CRON"
-            )
+            yield Problem("E107", "no schedule: there is no #CRON line.", fix, line=line, key="#CRON")
         return
-    own = zone_of(policies.timezone) if policies.timezone else zone or zone_of("UTC")
-    yield from _slots(header, text, own, hash_key)
-
-
-def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable[Problem]:
-    from cronhpc.cron.schedule import ScheduleError, parse
-
-    cron = header.cron
-    own = cron if cron and cron.schedule else None
-    line = cron.line if cron else 0
     try:
-        parse(text, zone, hash_key=hash_key)
+        parse(text, zone_of("UTC"), hash_key=hash_key)  # no zone makes one wrong
     except ScheduleError as error:
         if own:
             yield Problem("E101", f'"#CRON {text}": {error.what}', error.fix, line=line, key="schedule")
@@ -342,10 +313,5 @@ def _unknown_ignores(data: bytes) -> Iterable[Problem]:
                 what = "an ignore comment that names no code: it silences nothing."
                 yield Problem("W004", what, "Write it like: # cronhpc: ignore=W303", line=line, key="ignore")
             elif code not in OF_SCRIPTS and code not in RETIRED:
-                yield Problem(
-                    "W004",
-                    f"ignore={code}: there is no such code.",
-                    "The codes of check: man cronhpc.",
-                    line=line,
-                    key=code,
-                )
+                what = f"ignore={code}: there is no such code."
+                yield Problem("W004", what, "The codes of check: man cronhpc.", line=line, key=code)

@@ -114,30 +114,22 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
 
 
 def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
-    for name in ("hold", "begin", "test-only", "array", "chdir"):
-        option = header.find(name)
-        if option is None:
-            continue
-        if name == "hold":
-            release = f"Remove it, or release them: {dialect.release or SLURM.release} ID."
-            code, what, fix = "W218", "each run stays held until you release it.", release
-        elif name == "begin":
-            code, what, fix = (
-                "W221",
-                "each run waits until then, whatever its slot.",
-                "Remove it: the schedule says when.",
-            )
-        elif name == "test-only":
-            code, what, fix = "W219", "sbatch submits nothing.", "Remove it."
-        elif name == "array" and dialect.runs_here:
-            code, what = "E201", "the local backend has no arrays, and refuses it."
-            fix = "Loop in the script, or use Slurm."
-        elif name == "chdir" and option.value is None:  # Grid Engine's -cwd
-            code, what = "W303", "runs are submitted from your home folder, so that is where they start."
-            fix = f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant."
-        else:
-            continue
-        yield Problem(code, f"{_as_written(option)}: {what}", fix, line=option.line, key=name)
+    release = dialect.release or SLURM.release
+    said = {
+        "hold": ("W218", "each run stays held until you release it.", f"Remove it, or release them: {release} ID."),
+        "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
+        "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
+    }
+    if dialect.runs_here:
+        what = "the local backend has no arrays, and refuses it."
+        said["array"] = ("E201", what, "Loop in the script, or use Slurm.")
+    if header.value("chdir") is None:  # Grid Engine's -cwd
+        what = "runs are submitted from your home folder, so that is where they start."
+        fix = f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant."
+        said["chdir"] = ("W303", what, fix)
+    for name, (code, what, fix) in said.items():
+        if option := header.find(name):
+            yield Problem(code, f"{_as_written(option)}: {what}", fix, line=option.line, key=name)
 
 
 def _together(header: Header, added: Mapping[str, str]) -> Iterator[Problem]:
@@ -189,12 +181,9 @@ def _folders(header: Header, facts: Facts) -> Iterator[Problem]:
             yield Problem("W215", what, f"mkdir -p {shlex.quote(folder)}", line=option.line, key=option.name)
     chdir = header.find("chdir")
     if chdir and (chdir.value or "").startswith("/") and facts.is_folder(chdir.value or "") is False:
-        what = (
-            f"{_as_written(chdir)}: there is no such folder here; where the scheduler sees none, no run is submitted."
-        )
-        yield Problem(
-            "W216", what, "Write a folder that all nodes see, or make this one.", line=chdir.line, key="chdir"
-        )
+        what = "there is no such folder here; where the scheduler sees none, no run is submitted."
+        fix = "Write a folder that all nodes see, or make this one."
+        yield Problem("W216", f"{_as_written(chdir)}: {what}", fix, line=chdir.line, key="chdir")
 
 
 def _too_much(header: Header, known: Mapping[str, Partition], chosen: str) -> Iterator[Problem]:

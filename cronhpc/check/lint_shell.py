@@ -7,16 +7,27 @@ from collections.abc import Callable, Iterator
 
 from cronhpc.core import model
 from cronhpc.core.model import Problem
-from cronhpc.script import sbatch_options
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header
-from cronhpc.script.sbatch_options import fault, time_limit
-from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask, self_submissions
+from cronhpc.script.sbatch_options import BLANKS, DASHES, QUOTES, UNSEEN, changed, fault, time_limit
+from cronhpc.script.shell_text import (
+    SELF,
+    VARIABLE,
+    Interpreter,
+    Piece,
+    bare,
+    commands,
+    interpreter,
+    lex,
+    mask,
+    self_submissions,
+)
 from cronhpc.script.spelling import directive
 
-_SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
-_SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
-_SELF_CUT = re.compile(r"\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
+_SELF_FOLDER = re.compile(
+    rf"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*){SELF}"
+    r"|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}"
+)
 _SETS_UP = re.compile(
     r"(?:^|[\s;&])(?:source|\.)\s+\S*"
     r"(?:/etc/profile|/etc/bashrc|modules?\.sh|lmod|/init/\w+|bashrc|profile|conda\.sh|bin/activate)"
@@ -56,7 +67,6 @@ _SQUEUE = re.compile(r"\b(?:squeue|sacct)\b")
 _BY_NAME = re.compile(r"\s(?:-n|--name|--jobname)(?:=|\s*)(\"[^\"]*\"|'[^']*'|\S+)")
 _GREP = re.compile(r"^(?:[ef]?grep|rg)\s+(?P<flags>(?:-\w+\s+)*)(?P<pattern>\"[^\"]*\"|'[^']*'|\S+)")
 _ASSIGNED = re.compile(r"^(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=(\"[^\"$`]*\"|'[^']*'|[^\s;\"'$`]*)")
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OWN_ID = re.compile(r"SLURM_JOB_?ID")
 
 
@@ -116,19 +126,11 @@ def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Pro
         if _TOKEN.search(line):
             told.add(number)
             yield Problem("W301", "an access token stands in the text.", fix, line=number, key="token")
-    for option in header.options:
-        if (
-            option.name in {"export", "comment", "wrap"}
-            and _SET_SECRET.search(option.value or "")
-            and option.line not in told
-        ):
-            yield Problem(
-                "W301",
-                f"--{option.name} shows a secret to everyone on the cluster.",
-                fix,
-                line=option.line,
-                key="secret",
-            )
+    shown = (option for option in header.options if option.name in {"export", "comment", "wrap"})
+    for option in shown:
+        if _SET_SECRET.search(option.value or "") and option.line not in told:
+            why = f"--{option.name} shows a secret to everyone on the cluster."
+            yield Problem("W301", why, fix, line=option.line, key="secret")
     for piece in code:
         why = _secret_in(piece.text)
         if why and piece.line not in told:
@@ -182,9 +184,7 @@ def _own_folder(code: tuple[Piece, ...], told: set[int], dialect: Dialect) -> It
     if any("Command=" in piece.text for piece in code):  # it asks the queue for its own path
         return
     for piece in code:
-        if piece.line in told:
-            continue
-        if _SELF_FOLDER.search(piece.text) or _SELF_CUT.search(piece.text):
+        if piece.line not in told and _SELF_FOLDER.search(piece.text):
             what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
             yield Problem("W307", what, f"Write the folder's path{_chdir(dialect)}.", line=piece.line, key="$0")
             return
@@ -270,18 +270,17 @@ def _modules(code: tuple[Piece, ...], by: Interpreter, is_function: Callable[[st
 _SAYS = re.compile(r"(?:echo|printf)\b")  # what is only printed does no harm
 
 
+_CHANGED = re.compile(rf"[{QUOTES}{BLANKS}{UNSEEN}]|(?<=\s)[{DASHES}]+\w")
+
+
 def _word_processed(code: tuple[Piece, ...]) -> Iterator[Problem]:
     """Characters that a word processor put for plain ones, outside of quotes: the shell takes them as letters."""
     for piece in code:
         if _SAYS.match(piece.text):
             continue
-        open_text = mask(piece.text)
-        match = re.search(
-            f"[{sbatch_options.QUOTES}{sbatch_options.BLANKS}{sbatch_options.UNSEEN}]|(?<=\\s)[{sbatch_options.DASHES}]+\\w",
-            open_text,
-        )
+        match = _CHANGED.search(mask(piece.text))
         if match:
-            kind = sbatch_options.changed(match[0])
+            kind = changed(match[0])
             what = f"a word processor has changed its {kind}: the shell takes them for letters."
             line = piece.line + piece.text.count("\n", 0, match.start())
             yield Problem("W225", what, f"Type the {kind} of this line again.", line=line, key="characters")
@@ -402,7 +401,7 @@ def _seen_name(text: str, names: set[str], known: dict[str, str]) -> str:
 
 def _expand(word: str, known: dict[str, str]) -> str:
     plain = word.strip("\"'")
-    return _VARIABLE.sub(lambda m: known.get(m[1], m[0]), plain)
+    return VARIABLE.sub(lambda m: known.get(m[1], m[0]), plain)
 
 
 def _finds(pattern: str, flags: str, names: set[str]) -> bool:

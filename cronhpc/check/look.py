@@ -6,7 +6,7 @@ import os
 import re
 from functools import lru_cache, partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.batch.port import Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run, run_many, which
@@ -30,13 +30,15 @@ _ASKS_FOR_ROOM = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q|t|-ti|N|-nod|-m
 
 
 class Script(NamedTuple):
-    """What is linted. `name`: as its user knows it; `schedule`: its folder's, None where it must have its own."""
+    """What is linted. `name`: as its user knows it; the others as `lint_script` has them."""
 
     name: str
     path: str
     data: bytes
     schedule: str | None
     entry: Entry | None = None
+    hash_key: str = ""
+    scheduled: bool = True
 
 
 class Linter(NamedTuple):
@@ -48,8 +50,8 @@ class Linter(NamedTuple):
     dialect: Dialect = SLURM
     read_well: frozenset[bytes] = frozenset()  # scripts whose syntax is known to be right
 
-    def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
-        """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
+    def __call__(self, script: Script, *, refused: str = "") -> tuple[Problem, ...]:
+        """What lint says; `refused`: what sbatch says."""
         asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
         known = self.partitions() if self.partitions is not None and asks else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
@@ -57,17 +59,24 @@ class Linter(NamedTuple):
         unreadable = None if known_well else unreadable_by(script.data, self.environ or {})
         is_function = partial(_is_function, self.environ or {})
         facts = Facts(known, os.path.isdir, refused, is_function, unreadable, missing, added_options(script.entry))
-        more["dialect"] = self.dialect
-        return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
+        return lint_script(
+            script.name,
+            script.data,
+            facts=facts,
+            folder_schedule=script.schedule,
+            hash_key=script.hash_key,
+            scheduled=script.scheduled,
+            dialect=self.dialect,
+        )
 
-    def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
+    def with_cluster(self, script: Script) -> tuple[Problem, ...]:
         """Where nothing else is wrong with a script, sbatch has its say."""
-        problems = self(script, **more)
+        problems = self(script)
         unreachable = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
         if self.online is None or (unreachable and self.online.is_brief):
             return tuple(with_path(each, script.path) for each in problems)
         if all(each.severity != "error" for each in problems):
-            problems = self(script, refused=self.online.refusal(script.path, script.entry), **more)
+            problems = self(script, refused=self.online.refusal(script.path, script.entry))
         return tuple(with_path(each, script.path) for each in problems)
 
 

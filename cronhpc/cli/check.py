@@ -6,7 +6,6 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from cronhpc.batch import connect, dialect_of, examinable, examined, present
 from cronhpc.batch.process import which
@@ -19,6 +18,7 @@ from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
+from cronhpc.cron.zones import zone_of
 from cronhpc.script import sbatch_options
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header
@@ -203,8 +203,8 @@ def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
     data = read_script(str(path))
     scheduled = path.absolute().parent.name.startswith("cron.")
     unnamed = unswitchable(path.stem, str(path)) if is_script(path.name) else None
-    script = Script(str(path), str(path.absolute()), data, _ANY_SCHEDULE)
-    return (*((unnamed,) if unnamed else ()), *linter.with_cluster(script, scheduled=scheduled))
+    script = Script(str(path), str(path.absolute()), data, _ANY_SCHEDULE, scheduled=scheduled)
+    return (*((unnamed,) if unnamed else ()), *linter.with_cluster(script))
 
 
 def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list[Problem], Site | None]:
@@ -218,12 +218,12 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
         by_default = linter._replace(environ=None, dialect=dialect_here(console))
         unknown = not (console.backend or _settings(console).backend or present(console.environ))
         notes = [_UNKNOWN_SYSTEM] if unknown else []
-        scripts = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, by_default).scripts()
+        scripts = _Look(paths, Settings(), "", names, by_default).scripts()
         return [*error.problems, *notes, *scripts], None
     found = read_entries(site, console.now)
     known = {entry.name: entry for entry in found.entries}
     linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
-    look = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names, linter, known)
+    look = _Look(paths, site.settings, site.user, names, linter, known)
     problems = [*look.in_settings(), *([] if names else _of_alerts(site)), *look.scripts()]
     for entry in found.entries:
         if names and entry.name not in names:
@@ -299,7 +299,6 @@ class _Look:
 
     paths: Paths
     settings: Settings
-    zone: ZoneInfo
     user: str
     names: list[str]  # entries that were asked for; []: all
     linter: Linter
@@ -319,7 +318,7 @@ class _Look:
         yield Problem("N002", what, fix, key="output")
 
     def scripts(self) -> Iterator[Problem]:
-        scripts: list[tuple[Script, str]] = []
+        scripts: list[Script] = []
         of_folders = ((f"cron.{name}", schedule) for name, schedule in self.settings.folders)
         for folder, schedule in (*of_folders, ("cron.d", None)):
             try:
@@ -338,9 +337,9 @@ class _Look:
             elif not self.names or row.name in self.names:
                 yield from self._command(row)
         if len(scripts) > 1:
-            self.linter = self.linter._replace(read_well=read_well([script.data for script, _ in scripts]))
-        for script, hash_key in scripts:
-            yield from self._lint(script, hash_key)
+            self.linter = self.linter._replace(read_well=read_well([script.data for script in scripts]))
+        for script in scripts:
+            yield from self._lint(script)
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
@@ -360,7 +359,7 @@ class _Look:
             if self.names and not any(source.startswith(f"cron.{name}/") for source in asked):
                 continue
             try:
-                parse(schedule, self.zone, hash_key=f"cron.{name}")
+                parse(schedule, zone_of("UTC"), hash_key=f"cron.{name}")  # no zone makes one wrong
             except ScheduleError as error:
                 key = f"folders.{name}"
                 yield Problem("E101", f'{key}: "{schedule}": {error.what}', error.fix, "cronhpc.yaml", key=key)
@@ -406,21 +405,19 @@ class _Look:
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
                 yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=row_of(entry))
 
-    def _script(
-        self, shown: str, path: str, schedule: str | None, hashed: str, name: str
-    ) -> Iterator[tuple[Script, str]]:
+    def _script(self, shown: str, path: str, schedule: str | None, hashed: str, name: str) -> Iterator[Script]:
         """If it is asked for, with what its H are made of; one that cannot be read is told of by read_entries."""
         if self.names and name not in self.names:
             return
         with suppress(OSError):
-            script = Script(shown, path, read_script(path), schedule, self.entries.get(name))
-            yield script, f"{self.user}:{self.paths.root}:{hashed}"
+            key = f"{self.user}:{self.paths.root}:{hashed}"
+            yield Script(shown, path, read_script(path), schedule, self.entries.get(name), key)
 
-    def _lint(self, script: Script, hash_key: str) -> tuple[Problem, ...]:
+    def _lint(self, script: Script) -> tuple[Problem, ...]:
         data, entry = script.data, script.entry
         if entry and entry.output and b"-o" in data and read_header(data, "", self.linter.dialect).value("output"):
             self.renamed.append(entry.name)
-        return self.linter.with_cluster(script, zone=self.zone, hash_key=hash_key)
+        return self.linter.with_cluster(script)
 
 
 COMMANDS = {

@@ -142,16 +142,16 @@ def bare(command: str) -> str:
 
 # --- scripts that submit themselves -----------------------------------------------------------------------------------
 
-_SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
-_SELF_ANYWHERE = re.compile(_SELF)
-_SELF_WORD = re.compile(r"(?:^|\s)" + _SELF)
+SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
+_SELF_ANYWHERE = re.compile(SELF)
+_SELF_WORD = re.compile(r"(?:^|\s)" + SELF)
 _ASKS_QUEUE = re.compile(r"Command=|%o\b")  # `scontrol show job` and `squeue -o %o` tell a job its own script
 _OWN_NAME = re.compile(r"\$\{?SLURM_JOB_NAME\b")
 _OF_A_PROGRAM = re.compile(r"__file__|\bargv\[0\]|\$0\b|\$PROGRAM_NAME")
 _SBATCH = re.compile(r"(?:^|[\s\"'`(;&|/])sbatch\s+([^|;&\n]*)")
 _SAYS = re.compile(r"(?:echo|printf|cat|log|info|alias|which|type|hash|command\s+-v|:)\b")
 _ASSIGNS = re.compile(r"(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)=")
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _AFTER_ITSELF = re.compile(
     r"(?:--dependency[=\s]|-d\s*)[\"']?(?:after\w*:\S*SLURM_(?:ARRAY_)?JOB_?ID|\S*\bsingleton\b)"
 )
@@ -227,7 +227,7 @@ def _pauses(code: Iterable[Piece]) -> bool:
             if value := re.fullmatch(r"(\w+)=(\S+)", command):
                 assigned[value[1]] = value[2]
             if depth <= 0 and (sleep := _SLEEP.fullmatch(command)):
-                name = _VARIABLE.fullmatch(sleep[1].strip("\"'"))
+                name = VARIABLE.fullmatch(sleep[1].strip("\"'"))
                 found = found or _seconds(assigned.get(name[1], "") if name else sleep[1]) >= _PAUSE
     return found
 
@@ -255,7 +255,7 @@ def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubm
         for command, arguments in _sbatch_commands(piece.text):
             by_copy = _SELF_WORD.search(arguments)
             by_name = own_file.search(arguments)
-            variables = set(_VARIABLE.findall(arguments))
+            variables = set(VARIABLE.findall(arguments))
             if (
                 by_copy
                 or by_name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +19,6 @@ from cronhpc.views.reports import check as render
 from cronhpc.views.reports import summary
 
 TOP = "#!/bin/bash\n"
-PARIS = ZoneInfo("Europe/Paris")
 FACTS = Facts(
     partitions={name: Partition(name) for name in ("cpu", "gpu-long")},
     is_folder=lambda path: path not in {"/gone", "/gone/log"},
@@ -31,7 +29,7 @@ def lint(
     text: str | bytes, path: str = "cron.daily/backup.slurm", schedule: str | None = "30 4 * * *"
 ) -> list[Problem]:
     data = text if isinstance(text, bytes) else text.encode()
-    return list(lint_script(path, data, folder_schedule=schedule, zone=PARIS, facts=FACTS))
+    return list(lint_script(path, data, folder_schedule=schedule, facts=FACTS))
 
 
 # --- one situation, one code --------------------------------------------------------------------------------------
