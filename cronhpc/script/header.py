@@ -252,7 +252,9 @@ def _read(words: list[str], line: int) -> tuple[CronLine, list[Problem]]:
         word = rest.pop()
         if word.startswith("--") and len(word) > 2:  # noqa: PLR2004 - the two dashes
             closed = bool(schedule)
-            policies.append((*_policy(word, rest), line))
+            name, equals, given = word[2:].partition("=")
+            value = given if equals else rest.pop() if rest and _is_value(rest[-1], name) else None
+            policies.append((name, value, line))
         elif word[:1] == "-" or word[:1] in DASHES:
             closed, name = True, word.lstrip("-" + DASHES)
             wrong.append((f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name))
@@ -270,15 +272,9 @@ def _read(words: list[str], line: int) -> tuple[CronLine, list[Problem]]:
     return CronLine(" ".join(schedule) or (named[0] if named else ""), others, line), problems
 
 
-def _policy(word: str, rest: list[str]) -> tuple[str, str | None]:
-    """Name and value; where no = stands, the value is taken off the end of `rest`, if that can be one."""
-    name, equals, value = word[2:].partition("=")
-    if equals:
-        return name, value
-    follows = rest[-1] if rest and not rest[-1].startswith("--") else None
-    if follows is None or (name in _FLAGS and follows.lower() not in _TRUTHS):
-        return name, None
-    return name, rest.pop()
+def _is_value(word: str, policy: str) -> bool:
+    """Whether a word behind a policy without = is its value."""
+    return not word.startswith("--") and (policy not in _FLAGS or word.lower() in _TRUTHS)
 
 
 # --- the first line ------------------------------------------------------------------------------------------------
