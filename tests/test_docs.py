@@ -165,6 +165,15 @@ def test_the_files_that_contributors_are_sent_to_are_there() -> None:
     assert [name for name in named if not any((TOP / top / name).exists() for top in ("", "cronhpc"))] == []
 
 
+def test_the_functions_that_one_run_is_followed_by_are_there() -> None:
+    text = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| (`.+`) \|", text, re.MULTILINE)
+    assert len(rows) == 9, "and the claims' head"
+    for name, functions in rows:
+        text = (TOP / "cronhpc" / name.removeprefix("cronhpc/")).read_text(encoding="utf-8")
+        assert [each for each in re.findall(r"\w+", functions) if f"def {each}(" not in text] == [], name
+
+
 def links() -> list[tuple[Path, str]]:
     found = []
     for path in DOCS:
