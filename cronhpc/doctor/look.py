@@ -461,7 +461,8 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     state = existing(str(asked.root), asked.environ).state
     batch = _connected(asked, settings)
     with ProbeJob(batch, state, here.python, scheduler.link_options(settings), asked.url) as job:
-        this = _This(str(job.folder))
+        this = probe.Racer(str(job.folder), "here")  # this machine races with the nodes while they look
+        this.look(0)
         try:
             job.submit()
         except BatchError as error:
@@ -490,23 +491,6 @@ def _held_job(asked: Asked, settings: Settings, here: Here, clock: Callable[[], 
         return
     if site.version:
         yield Check.LEARNT(title=batch.dialect.title, version=site.version)
-
-
-class _This:
-    """This machine, which races with the nodes while they look."""
-
-    def __init__(self, folder: str) -> None:
-        self.disk = str(probe.look(folder, "here", 0)["disk"])
-        self.racer = probe.Racer(folder, "here")
-
-    def race(self, seconds: float) -> None:
-        try:
-            self.racer.race(seconds)
-        except OSError as error:
-            self.disk = self.disk or f"{error.strerror} ({Path(error.filename or '').name})"
-
-    def found(self) -> dict[str, object]:
-        return {"disk": self.disk, **self.racer.found()}
 
 
 def _options(job: ProbeJob, now: int) -> Iterator[Finding]:

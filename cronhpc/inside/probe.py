@@ -24,13 +24,40 @@ class Racer:
 
     def __init__(self, folder: str, name: str) -> None:
         self.folder, self.name = folder, name
+        self.disk = ""  # what went wrong first
         self.tried: list[int] = []
         self.created: list[int] = []
         self.linked: list[int] = []
         self.ahead: float | None = None  # seconds, of the folder's clock; None: not asked yet
 
+    def look(self, seconds: float) -> None:
+        """Race, link, rename and read back."""
+        self.race(seconds)
+        own = os.path.join(self.folder, f".{self.name}.{os.getpid()}")
+        moved = os.path.join(self.folder, f"{self.name}.moved")
+        try:
+            _write(own, self.name)
+            os.rename(own, moved)
+            if not _holds(moved, self.name):
+                self.disk = self.disk or "what was written and renamed reads differently"
+            os.unlink(moved)
+        except OSError as error:
+            self._failed(error)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(own)
+
     def race(self, seconds: float) -> None:
-        """Try a fresh name at each step, for so long. Raises OSError."""
+        """Try a fresh name at each step, for so long."""
+        try:
+            self._race(seconds)
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        self.disk = self.disk or f"{error.strerror} ({os.path.basename(error.filename or '')})"
+
+    def _race(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         own = os.path.join(self.folder, f".{self.name}.{os.getpid()}.own")
         _write(own, self.name)
@@ -54,7 +81,7 @@ class Racer:
 
     def found(self) -> dict[str, object]:
         """What is written down of it."""
-        return {"tried": self.tried, "created": self.created, "linked": self.linked}
+        return {"disk": self.disk, "tried": self.tried, "created": self.created, "linked": self.linked}
 
 
 def _ahead(path: str) -> float:
@@ -70,28 +97,6 @@ def _write(path: str, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def look(folder: str, name: str, seconds: float = _RACING) -> dict[str, object]:
-    """Race, link, rename and read back: what went wrong with it ("disk"), and which races were tried and won."""
-    racer = Racer(folder, name)
-    found: dict[str, object] = {"disk": ""}
-    own = os.path.join(folder, f".{name}.{os.getpid()}")
-    try:
-        racer.race(seconds)
-        _write(own, name)
-        moved = os.path.join(folder, f"{name}.moved")
-        os.rename(own, moved)
-        with open(moved, encoding="utf-8") as file:
-            if file.read() != name:
-                found["disk"] = "what was written and renamed reads differently"
-        os.unlink(moved)
-    except OSError as error:
-        found["disk"] = f"{error.strerror} ({os.path.basename(error.filename or '')})"
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(own)
-    return found | racer.found()
 
 
 def _created(path: str, name: str) -> bool:
@@ -157,8 +162,9 @@ def reaches(url: str) -> str:
 def main(folder: str, name: str, url: str = "", seconds: str = str(_RACING)) -> int:
     """Write down what this machine found."""
     mask = os.umask(0o077)
-    found = look(folder, name, float(seconds))
-    found |= {"name": name, "umask": mask, "tzdata": tzdata(), "at": time.time()}  # noqa: TID251 - a clock is what is asked for
+    racer = Racer(folder, name)
+    racer.look(float(seconds))
+    found = racer.found() | {"name": name, "umask": mask, "tzdata": tzdata(), "at": time.time()}  # noqa: TID251 - a clock is what is asked for
     if url:
         found["network"] = reaches(url)
     path = os.path.join(folder, f"{name}.json")

@@ -62,7 +62,7 @@ def test_its_own_answer_that_was_lost_on_the_way_counts(tmp_path: Path) -> None:
     (tmp_path / "claim.8").write_text("n2")
     (tmp_path / "lease.8").write_text("n2")
     racer._try(8, str(tmp_path / "own"))
-    assert racer.found() == {"tried": [7, 8], "created": [7], "linked": [7]}
+    assert racer.found() == {"disk": "", "tried": [7, 8], "created": [7], "linked": [7]}
 
 
 @pytest.mark.parametrize(("ns", "ahead"), [(1_795_000_000_500_000_000, 100.5), (1_795_000_000_000_000_000, 0.0)])
@@ -76,7 +76,9 @@ def test_all_meet_by_the_folders_clock_where_it_tells_more_than_seconds(
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    assert "No such file or directory" in str(probe.look(str(tmp_path / "gone"), "n1", 0)["disk"])
+    racer = probe.Racer(str(tmp_path / "gone"), "n1")
+    racer.look(0)
+    assert "No such file or directory" in racer.disk
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "file:///etc/passwd", "x", ""])
