@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome, Settings
+    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
     from cronhpc.store.files import Paths
@@ -411,7 +411,7 @@ def _reconcile(
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise UnreachableError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
-        decisions = tuple(_first_now(world, chain.decide(world, _wake(site.settings, world)), first=first))
+        decisions = tuple(_first_now(world, chain.decide(world, _wake(world)), first=first))
         if not first and by_login:
             decisions += tuple(withdrawals(world))
         decisions = () if other_cluster else decisions
@@ -432,13 +432,13 @@ def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> None:
                 scheduler.remember_successor(paths, each.job_id)
 
 
-def _wake(settings: Settings, world: World) -> int:
+def _wake(world: World) -> int:
     """A link that waits already stays where it is, unless somebody has put it off; so does one that waits for its turn.
 
     However long that has been due: to put it off would cost it its place in the queue, and what is due its run.
     """
-    next_one = boundary(world.now, settings.interval)
-    latest = next_one + settings.interval
+    next_one = boundary(world.now, world.settings.interval)
+    latest = next_one + world.settings.interval
     starts = [chain.begins(world, job) or 0 for job in chain.Links.of(world).successors]
     return min((at for at in starts if 0 < at <= latest), default=next_one)
 
@@ -540,11 +540,16 @@ def _daemon_ended(site: Site, pid: int, within: float) -> bool:
     return True
 
 
-def _ended_now(site: Site, pid: int) -> str:
-    """The daemon of the local backend goes where Slurm takes over; runs that it has begun go on."""
+def _terminated(site: Site, pid: int) -> bool:
+    """Whether it has gone, told by a signal."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-    gone = _daemon_ended(site, pid, _TERMINATES_WITHIN)
+    return _daemon_ended(site, pid, _TERMINATES_WITHIN)
+
+
+def _ended_now(site: Site, pid: int) -> str:
+    """The daemon of the local backend goes where Slurm takes over; runs that it has begun go on."""
+    gone = _terminated(site, pid)
     return f"ended the daemon of the local backend: process {pid}" if gone else f"it does not end: kill -9 {pid}"
 
 
@@ -554,11 +559,7 @@ def _stopped(site: Site, pid: int, host: str) -> str:
     One that was begun in this moment may take the mark for an old one: it gets a signal.
     """
     if pid:
-        ended = _daemon_ended(site, pid, _ENDS_WITHIN)
-        if not ended:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            ended = _daemon_ended(site, pid, _TERMINATES_WITHIN)
+        ended = _daemon_ended(site, pid, _ENDS_WITHIN) or _terminated(site, pid)
         done = f"the daemon: process {pid} of this machine"
         return f"stopped {done}" if ended else f"asked {done}; it does not end: kill -9 {pid}"
     if host not in {"", site.host}:

@@ -1010,14 +1010,14 @@ def test_what_a_tick_submits_as_a_link(tmp_path: Path, kind: str, drops: str, fa
 )
 def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: Job, expected: list[str]) -> None:
     w = linked(first, SPARE, self_id="")
-    decisions = core_chain.decide(w, start._wake(Settings(), w))
+    decisions = core_chain.decide(w, start._wake(w))
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
 
 
 def test_links_ahead_of_one_that_waits_for_its_turn_stay_where_they_are() -> None:
     jobs = (replace(link(11, "14:30", reason="Resources"), start=None), link(13, "16:00"), link(14, "17:00"), SPARE)
     w = linked(*jobs, self_id="", facts={"prequeue": 3})
-    decisions = core_chain.decide(w, start._wake(Settings(), w))
+    decisions = core_chain.decide(w, start._wake(w))
     kept = ["keep successor 11", "keep successor 13", "keep successor 14", "keep spare 12"]
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == kept
 
