@@ -42,12 +42,12 @@ from cronhpc.store.switches import of_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TypeVar
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Call, Claim, Job, Key, SchedulerState, Switches
+    from cronhpc.core.model import Call, Claim, Job, Key, SchedulerState
     from cronhpc.script.dialect import Dialect
     from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
@@ -78,33 +78,32 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     site, kept = _with_clock(site, memory.scheduler)
     found = read_entries(site, now)
     site.cache.keep("files", found.parsed)
-    entries = found.entries
-    logged, of_age = _logged(site, kept, entries)
     kept, of_a_copy = _brought_back(site, kept, now)
     world = World(
         now=now,
         directory_id=directory_id(site.paths),
         settings=site.settings,
-        entries=entries,
+        entries=found.entries,
         dialect=site.batch.dialect,
         states=memory.entries,
         kept=kept,
         call=call,
-        disk_clock=_disk_clock(site, memory, entries, now),
     )
     world, of_claims = _with_jobs(site, world)
-    switches = _switches(site, now)
+    world = with_switches(site, world)
     series, of_series = _all_series(site)
-    skipped = (*of_the_folder, *found.problems, *of_age, *of_a_copy, *switches.problems, *of_claims, *of_series)
+    logged, of_age = _logged(site.paths, world)
     chain, kept, of_chain = _chain_facts(site, kept, now, call)
+    wrong = (*of_the_folder, *found.problems, *of_age, *of_a_copy)
+    skipped = (*wrong, *world.switches.problems, *of_claims, *of_series)
     world = replace(
         world,
         series=series,
-        switches=switches,
         skipped=skipped,
         chain=chain,
         kept=kept,
-        logged=logged or _logged_unreleased(site.paths, entries, world.claims),
+        logged=logged,
+        disk_clock=_disk_clock(site.paths.state, world),
     )
     world = _with_answers(site, world)
     return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site.changes, world)))
@@ -148,21 +147,21 @@ def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[
     yield from damage.others(site.paths.state)
 
 
-def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) -> int:
+def _disk_clock(state: Path, world: World) -> int:
     """What the file system's clock says where ours is far behind it; asked only where a stamp is from the future.
 
     0 where a batch system has a clock of its own: what is amiss with ours is known by that.
     """
-    if not site.batch.dialect.runs_here:
+    if not world.dialect.runs_here:
         return 0
-    stamps = [memory.scheduler.last_tick or 0, *(state.watermark for state in memory.entries.values())]
-    if max([*stamps, *(entry.born for entry in entries)]) <= now + CLOCKS_APART:
+    stamps = [world.kept.last_tick or 0, *(each.watermark for each in world.states.values())]
+    if max([*stamps, *(entry.born for entry in world.entries)]) <= world.now + CLOCKS_APART:
         return 0
     try:
-        clock = files.clock_of(site.paths.state)
+        clock = files.clock_of(state)
     except OSError:
         return 0
-    return clock if clock > now + CLOCKS_APART else 0
+    return clock if clock > world.now + CLOCKS_APART else 0
 
 
 def _with_clock(site: Site, kept: SchedulerState) -> tuple[Site, SchedulerState]:
@@ -188,38 +187,29 @@ def _brought_back(site: Site, kept: SchedulerState, now: int) -> tuple[Scheduler
     return replace(kept, restored=at, due=""), [problem]  # due: another file, and perhaps of the same inode
 
 
-def _logged(
-    site: Site, kept: SchedulerState, entries: Iterable[Entry]
-) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
-    """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
-    last = kept.last_tick or 0
-    if not damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval)):
-        return {}, []
-    problems = []
-    if last:
-        what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
-        fix = "Scripts that name their own log may run their newest slot again; see: " + command("plan")
-        problems = [Problem("W334", what, fix, "state/")]
-    return damage.logged(site.paths, entries), problems
+def _logged(paths: Paths, world: World) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
+    """What logs say of runs that state/ may not know: the disk has nothing else.
 
-
-def _logged_unreleased(
-    paths: Paths, entries: Iterable[Entry], claims: Iterable[Claim]
-) -> Mapping[str, Mapping[int, int]]:
-    """What logs say of attempts that were not released: one may have run all the same, and be forgotten.
-
-    Where a site drops --hold; and at the second look after state/ was brought back from a copy.
+    Of all, where state/ is older than the newest tick; else of attempts that were not released: one may have run all
+    the same, and be forgotten, where a site drops --hold, or at the second look after state/ was brought back.
     """
+    last, problems = world.kept.last_tick or 0, []
+    if damage.is_older(paths, last, core_chain.heard_until(last, world.settings.interval)):
+        if last:
+            age = "is older than the newest tick: was it brought back from a copy?"
+            fix = "Scripts that name their own log may run their newest slot again; see: " + command("plan")
+            problems = [Problem("W334", f"{age} What ran since is told by logs' names.", fix, "state/")]
+        if known := damage.logged(paths, world.entries):
+            return known, problems
     unreleased = {ClaimState.CLAIMED, ClaimState.SUBMITTED}
-    keys = [claim.key for claim in claims if claim.state in unreleased and claim.job_end is None]
+    keys = [claim.key for claim in world.claims if claim.state in unreleased and claim.job_end is None]
     if not keys:
-        return {}
-    names = {key.entry for key in keys}
-    logged = damage.logged(paths, [entry for entry in entries if entry_id(entry.name) in names])
-    found: dict[str, dict[int, int]] = {name: {} for name in names}
+        return {}, problems
+    found: dict[str, dict[int, int]] = {key.entry: {} for key in keys}
+    known = damage.logged(paths, [entry for entry in world.entries if entry_id(entry.name) in found])
     for key in keys:
-        found[key.entry][key.slot] = logged.get(key.entry, {}).get(key.slot, 0)
-    return found
+        found[key.entry][key.slot] = known.get(key.entry, {}).get(key.slot, 0)
+    return found, problems
 
 
 def _full_disk(paths: Paths) -> list[Problem]:
@@ -401,12 +391,9 @@ def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
     return [Problem("W342", what, fix)]
 
 
-def _switches(site: Site, now: int) -> Switches:
-    return of_directory(site.paths, site.settings, now, site.disk_clock or DiskClock())
-
-
 def with_switches(site: Site, world: World) -> World:
-    return replace(world, switches=_switches(site, world.now))
+    found = of_directory(site.paths, site.settings, world.now, site.disk_clock or DiskClock())
+    return replace(world, switches=found)
 
 
 def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
