@@ -20,7 +20,7 @@ from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.record import record
 from cronhpc.engine.site import by_its_disks_clock, of_other_cluster
-from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
+from cronhpc.logs.housekeeping import clean_site
 from cronhpc.store import lease
 
 TYPE_CHECKING = False
@@ -92,8 +92,7 @@ def _cleaned(site: Site, world: World) -> Cleaned | None:
     """
     if not world.call.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
         return None
-    live, began = live_of(world.queue, world.claims), first_began(world.queue)
-    return clean_when_due(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)
+    return clean_site(site, world.queue, world.claims, world.now)
 
 
 def _page_drawn(site: Site, now: int) -> tuple[Problem, ...]:

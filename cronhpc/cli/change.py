@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.cli.ready_made import Copy, ReadyMade
-    from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
     from cronhpc.script.dialect import Dialect
 
@@ -148,35 +147,23 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _clean(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something could not be looked at or removed."""
-    from cronhpc.logs.housekeeping import clean_when_due
+    from cronhpc.batch.port import BatchError
+    from cronhpc.logs.housekeeping import clean_site
     from cronhpc.views import reports as view
 
     site = console.own_site("cleans its logs")
-    live, began = _live(site)
-    cleaned = clean_when_due(
-        *(site.paths, site.settings, console.now, live, site.batch.live_files),
-        first_began=began,
-        most=sys.maxsize,
-        always=True,
-        dry_run=args.dry_run,
-    )
+    try:
+        queue = site.batch.queue()
+    except BatchError:
+        queue = None
+    claims = Claims(site.paths.claims).read(frozenset()) if queue else ()
+    cleaned = clean_site(site, queue, claims, console.now, most=sys.maxsize, always=True, dry_run=args.dry_run)
     if cleaned is None:  # never with `always`
         return FINE
     known = clean_facts(cleaned, site.settings, dry_run=args.dry_run)
     style = console.style(site.settings.timezone)
     console.answer(known, lambda: view.clean(known, style, everything=args.all))
     return ATTENTION if cleaned.problems else FINE
-
-
-def _live(site: Site) -> tuple[frozenset[str] | None, float]:
-    from cronhpc.batch.port import BatchError
-    from cronhpc.logs.housekeeping import first_began, live_of
-
-    try:
-        queue = site.batch.queue()
-    except BatchError:
-        return None, 0
-    return live_of(queue, Claims(site.paths.claims).read(frozenset())), first_began(queue)
 
 
 def clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> Facts:

@@ -15,7 +15,7 @@ from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, 
 from cronhpc.core.plan import plan
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import reckoned
-from cronhpc.logs.housekeeping import clean_when_due, first_began, live_of
+from cronhpc.logs.housekeeping import clean_site
 from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import is_stopped_login, started
 from cronhpc.tick import tick
@@ -147,10 +147,7 @@ def _cleaning(site: Site, world: World) -> ToRemove | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
     from cronhpc.views.plan import ToRemove
 
-    live, began = live_of(world.queue, world.claims), first_began(world.queue)
-    cleaned = clean_when_due(
-        site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True
-    )
+    cleaned = clean_site(site, world.queue, world.claims, world.now, dry_run=True)
     if cleaned is None or not cleaned.removed:
         return None
     return ToRemove(cleaned.removed, cleaned.kept, cleaned.bytes, dict(cleaned.reasons))

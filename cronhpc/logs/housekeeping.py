@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import JobFiles
     from cronhpc.core.model.runs import Instant
+    from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
     from cronhpc.store.files import Paths
 
@@ -102,6 +103,12 @@ def clean_when_due(
     except OSError as error:
         return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
     return cleaned
+
+
+def clean_site(site: Site, queue: Queue | None, claims: Iterable[Claim], now: int, **how: Any) -> Cleaned | None:
+    """As `clean_when_due`, by what is known of the queue; `how`: its own options."""
+    live, began = live_of(queue, claims), first_began(queue)
+    return clean_when_due(site.paths, site.settings, now, live, site.batch.live_files, first_began=began, **how)
 
 
 def _known(paths: Paths) -> Known:
