@@ -114,6 +114,18 @@ class Console:
         with contextlib.suppress(OSError, ValueError):  # nobody hears it: the exit code tells
             print(lines(self.text(text)), file=self.err)
 
+    def put(self, part: bytes) -> None:
+        """Of a log: to a terminal harmless text, to a pipe the very bytes."""
+        from cronhpc.views.text import lines
+
+        buffer = None if self.is_terminal else getattr(self.out, "buffer", None)
+        if buffer is None:
+            said = part.decode("utf-8", "replace")
+            self.out.write(lines(said) if self.is_terminal else said)
+        else:
+            self.out.flush()
+            buffer.write(part)
+
     def ask(self, question: str) -> str | None:
         """What the user answers, in small letters; None where nobody is there to be asked."""
         if not (self.is_terminal and sys.stdin.isatty()):
@@ -132,12 +144,12 @@ class Console:
         document = {"version": VERSION, **as_json(value, self.directory)}
         print(json.dumps(document, indent=2), file=self.out)
 
-    def answer(self, facts: object, words: Callable[[], str]) -> None:
-        """As JSON where that was asked for, a record's fields too; else in words."""
+    def answer(self, facts: object, words: Callable[[], str], *, aside: bool = False) -> None:
+        """As JSON where that was asked for, a record's fields too; else in words: `aside`, on stderr."""
         if self.as_json:
             self.json(facts)
         else:
-            self.say(words())
+            (self.complain if aside else self.say)(words())
 
     @contextlib.contextmanager
     def redirected(self) -> Iterator[None]:

@@ -17,11 +17,9 @@ from cronhpc.cli.runs import (
     Follower,
     entry_meant,
     entry_named,
-    harmless,
     job_id,
     known_runs,
     no_run_of,
-    put_bytes,
 )
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
 from cronhpc.cron.values import dataclass, grouped
@@ -317,11 +315,9 @@ def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.N
         words = f"waits{why}; it has printed nothing yet" if run.result != "submitted" else "has printed nothing yet"
     said = f"job {run.job} {words}"
     before = ". Before it: " + command("logs", args.name, options=("--job", logs[0].job)) if logs else ""
-    if console.as_json:
-        console.json({"entry": args.name, "job": run.job, "run": run, "log": None, "text": ""})
-        return ATTENTION
-    console.complain(Advice(said, "." if args.follow else before))
-    if not args.follow:
+    facts = {"entry": args.name, "job": run.job, "run": run, "log": None, "text": ""}
+    console.answer(facts, lambda: Advice(said, "." if args.follow else before), aside=True)
+    if console.as_json or not args.follow:
         return ATTENTION
     log = f"{slot_text(slot_or_end(run))}-{run.job}*.out"
     return Follower(paths.log / entry_id(args.name), log, console).go_on()
@@ -410,14 +406,8 @@ def _no_log(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
         why = "has no log yet. Now: " + command("run", args.name)
     else:
         why = f"names its own output in {entry.source} ({own_output(console.site().batch.dialect)}): look there."
-    return _no_answer(f"{text.name(args.name)} " + why, console)
-
-
-def _no_answer(why: str, console: Console) -> int:
-    if console.as_json:
-        console.json({"error": console.text(why)})
-    else:
-        console.complain(why)
+    why = f"{text.name(args.name)} " + why
+    console.answer({"error": why}, lambda: why, aside=True)
     return ATTENTION
 
 
@@ -442,16 +432,16 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
         facts = f"{text.size(log.size)}, written {style.distance(log.modified)}"
         console.say(style.paint(f"==> {text.clean(paths.relative(log.path))} ({facts})", "dim"))
     with open_file(log.path) as file:
-        if number is None and not console.is_terminal:
+        if number is None:
             for part in iter(lambda: file.read(1 << 16), b""):
-                put_bytes(part, console)
+                console.put(part)
         else:
             lines, left_out = _last_lines(log.path, number)
             if left_out:
                 last = "line" if len(lines) == 1 else text.count(len(lines), "line")
                 console.say(f"... the last {last}; all of it: cat {text.clean(str(log.path))}")
             for line in lines:
-                console.say(harmless(line, console))
+                console.put(f"{line}\n".encode())
             file.seek(0, os.SEEK_END)
         end = file.tell()
     if args.follow:

@@ -139,7 +139,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     outcome = report.outcomes[0]
     order = _ordered(report, outcome, entry, site)
     if not (isinstance(outcome.decision, Submit) and order.job and order.released):
-        console.json(order) if console.as_json else console.complain(_not_submitted(order, site.batch.dialect))
+        console.answer(order, lambda: _not_submitted(order, site.batch.dialect), aside=True)
         return ATTENTION
     attended = args.wait or args.follow
     if not (console.as_json and attended):
@@ -291,10 +291,7 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
         console.complain(f"\njob {order.job} goes on. See it: " + seen + f"; end it: {order.undo}")
         return INTERRUPTED
     code = exit_code(end)
-    if console.as_json:
-        console.json({**as_json(order), "end": end, "exit_code": code})
-    else:
-        (console.complain if args.follow else console.say)(_end_words(end))
+    console.answer({**as_json(order), "end": end, "exit_code": code}, lambda: _end_words(end), aside=args.follow)
     return code
 
 

@@ -122,24 +122,6 @@ def no_run_of(job: str) -> NoSuchError:
 # --- what a run prints ------------------------------------------------------------------------------------------------
 
 
-def put_bytes(part: bytes, console: Console) -> None:
-    """To a terminal harmless text, to a pipe the very bytes."""
-    if console.is_terminal:
-        console.out.write(harmless(part.decode("utf-8", "replace"), console))
-        return
-    buffer = getattr(console.out, "buffer", None)
-    if buffer is None:
-        console.out.write(part.decode("utf-8", "replace"))
-    else:
-        console.out.flush()
-        buffer.write(part)
-
-
-def harmless(line: str, console: Console) -> str:
-    """A log's text as this terminal may have it; a pipe gets it as it is."""
-    return text.lines(line) if console.is_terminal else line
-
-
 _LOOK = 0.5  # seconds between looks
 
 
@@ -172,6 +154,6 @@ class Follower:
 
     def _print(self, name: str, part: bytes) -> None:
         if "_" in name and self.shown != name:  # a task of an array
-            put_bytes(f"==> {name}\n".encode(), self.console)
+            self.console.put(f"==> {name}\n".encode())
         self.shown = name
-        put_bytes(part, self.console)
+        self.console.put(part)
