@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+from functools import partial
 
 from cronhpc import __version__
 from cronhpc.cli.console import UsageError
@@ -117,7 +118,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
         prog=prog,
         description=command.help,
         epilog=f"{codes}example:\n{_indented(command.example)}",
-        formatter_class=_formatter,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=_columns() - 2),  # else it loads shutil
         allow_abbrev=False,
     )
     command.add_arguments(parser)
@@ -132,11 +133,6 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """Every command's parser by its name, for docs and completion; this imports them all."""
     return {name: parser_of(name) for name in present()}
-
-
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """With the width given: argparse would load shutil to ask for it, in every tick."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=_columns() - 2)
 
 
 def _columns() -> int:

@@ -118,24 +118,13 @@ class _Look:
         from cronhpc.engine.read_entries import read_entries
 
         if not is_mine(paths):
-            return cls.written_of(paths, console)
+            return cls(written=_written(paths, console))
         try:
             site = console.site()
             entries = {entry.name for entry in read_entries(site, console.now).entries}
             return cls() if names and entries.issuperset({*names} - {ALL}) else cls(read_world(site, console.now).world)
         except (CronhpcError, OSError):
             return cls()
-
-    @classmethod
-    def written_of(cls, paths: Paths, console: Console) -> _Look:
-        """By what the last tick wrote."""
-        from cronhpc.views.status import seen_at
-
-        try:
-            known = written_status(paths)
-        except (OSError, StateError):
-            return cls()
-        return cls(written=seen_at(known, console.now) if known else None)
 
     @property
     def entries(self) -> list[str]:
@@ -177,6 +166,17 @@ class _Look:
             return ()
         index = Index.of(self.world)
         return tuple({job.shown: job for each in switches for job in index.reached(each)}.values())
+
+
+def _written(paths: Paths, console: Console) -> Status | None:
+    """What the last tick wrote, as of now; None where that cannot be read."""
+    from cronhpc.views.status import seen_at
+
+    try:
+        known = written_status(paths)
+    except (OSError, StateError):
+        return None
+    return seen_at(known, console.now) if known else None
 
 
 def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
@@ -331,7 +331,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
 
 def _left_to(console: Console, paths: Paths) -> _Effect:
     """When the next look at the switches is, by what the last tick wrote."""
-    now, written = command("tick") if is_mine(paths) else None, _Look.written_of(paths, console).written
+    now, written = command("tick") if is_mine(paths) else None, _written(paths, console)
     if written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
     chain = written.chain
