@@ -327,7 +327,7 @@ class _Again:
         self.record.no_next = last and f"last piece: {last}"
         decisions = [*self.decisions, *([] if last else self._submit(key))]
         series_records.save(self.site.paths.state, self.record)
-        return self._told(self._carry_out(decisions), key, last)
+        return self._answer(self._carry_out(decisions), key, last)
 
     def note_trouble(self, error: Exception) -> None:
         """For `status`: the series ends against its rules, unless another try goes through."""
@@ -383,7 +383,7 @@ class _Again:
         if self.details.get("HetJobId") or any(option.component for option in header.options):
             raise NoSeries("a job of several components (hetjob) cannot queue itself")
         known, own = self.record, {option.name: option.value for option in header.options}
-        told = {**told_by_slurm(self.details, own), **self._logs_told(own)}
+        told = {**told_by_slurm(self.details, own), **self._logs_of_command_line(own)}
         known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.job_id, [], []
         known.options = [option_text(name, value) for name, value in told.items()]
         known.overruled = {name: own[name] or "" for name in told if name in own}
@@ -394,7 +394,7 @@ class _Again:
         kept = shlex.join(known.options) or "nothing that the script does not say itself"
         self.lines.append(f"kept of the command line: {kept}{said}")
 
-    def _logs_told(self, own: Mapping[str, str | None]) -> dict[str, str]:
+    def _logs_of_command_line(self, own: Mapping[str, str | None]) -> dict[str, str]:
         """Where the command line sends the log; later pieces go on in it, as nobody knows what it said of that."""
         job, told = self.details, {}
         out, err = job.get("StdOut", ""), job.get("StdErr", "")
@@ -522,7 +522,7 @@ class _Again:
             self.site.batch.cancel(waiting, pending_only=True)
         return Answer(ENDED, (*self.lines, f"series {self.name} ends: {reason}; nothing is queued"))
 
-    def _told(self, outcomes: Sequence[Outcome], key: Key, last: str) -> Answer:
+    def _answer(self, outcomes: Sequence[Outcome], key: Key, last: str) -> Answer:
         if last:
             return Answer(0, (*self.lines, f"this is the last piece of {self.name}: {last}"))
         for outcome in outcomes:

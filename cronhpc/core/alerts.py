@@ -67,7 +67,7 @@ def conditions(
     `stopped`: by a switch's path what it stopped in this tick, in words.
     """
     goes_on = _going_on(world, outcomes)
-    found = [
+    conditions = [
         each
         for entry in world.entries
         if (
@@ -79,18 +79,20 @@ def conditions(
     for switch in world.switches.found:
         if not switch.expired(world.now):
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
-            found.append(Condition(_subject(switch), "stopped", text))
+            conditions.append(Condition(_subject(switch), "stopped", text))
     on_hold = next(
         (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain) and not o.decision.cause.at_work),
         None,
     )
     if on_hold is not None:
-        found.append(Condition("chain rests", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why))
+        conditions.append(
+            Condition("chain rests", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why)
+        )
     waits = (o.decision for o in outcomes if isinstance(o.decision, model.Wait))
     over = next((each for each in waits if each.reason is Reason.BUDGET and (each.slot or 0) <= world.now), None)
     if over is not None:  # a slot to come waits for its time
-        found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
-    return found
+        conditions.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
+    return conditions
 
 
 def _subject(switch: Switch) -> str:
@@ -255,15 +257,15 @@ def _over(subject: str, entry: str, others: Mapping[str, str], entries: Collecti
 
 def gathered(alerts: Sequence[Alert]) -> list[Alert]:
     """A night on which everything fails is told in a few messages: many of one kind and phase become one."""
-    found: list[Alert] = []
+    fewer: list[Alert] = []
     for (phase, kind), some in grouped(alerts, lambda each: (each.phase, each.kind)).items():
         if len(some) <= _APART:
-            found += some
+            fewer += some
             continue
         named = "\n".join(each.text for each in some[:_LISTED])
         more = f"\nand {len(some) - _LISTED} more" if len(some) > _LISTED else ""
         entries = tuple(each.entry for each in some if each.entry)
         known = [each.since for each in some if each.since is not None]
         text = f"{len(some)} at once ({kind}):\n{named}{more}"
-        found.append(Alert(phase, kind, text, since=min(known, default=None), entries=entries))
-    return found
+        fewer.append(Alert(phase, kind, text, since=min(known, default=None), entries=entries))
+    return fewer

@@ -314,12 +314,12 @@ def _named(claim: Claim, entry: Entry | None) -> Claim:
 
 
 def _by_key(world: World) -> dict[Key, list[Job]]:
-    found: dict[Key, list[Job]] = {}
+    by_key: dict[Key, list[Job]] = {}
     for job in world.listed:
         key = records(world).key(job)
         if key is not None:
-            found.setdefault(key, []).append(job)
-    return found
+            by_key.setdefault(key, []).append(job)
+    return by_key
 
 
 def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
@@ -565,8 +565,8 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
         )
         yield Finish(claim.key, claim.name, job_end, retry_at=world.now if tries and late is None else None)
         return
-    found = unknown(world, claim) if job is None and known is None else job_end_of(job, known)
-    job_end = verdict(world, claim, entry, found)
+    told = unknown(world, claim) if job is None and known is None else job_end_of(job, known)
+    job_end = verdict(world, claim, entry, told)
     never_ran = job_end.result is Result.CANCELLED and job_end.started is None
     if never_ran and (suspended := _suspended(world, claim, entry)):
         job_end = replace(job_end, result=Result.SUSPENDED, detail=f"it waited in the queue: {suspended}")

@@ -64,8 +64,8 @@ class Links:
     def of(cls, world: World) -> Links:
         """Found by their records (core/identity.py), so that no other job of that name is taken for one."""
         jobs = sorted(world.listed, key=lambda job: int(job.id))
-        found = [(job, records(world).link(job)) for job in jobs if job.live]
-        mine = [(job, link.kind if link else "") for job, link in found]
+        links = [(job, records(world).link(job)) for job in jobs if job.live]
+        mine = [(job, link.kind if link else "") for job, link in links]
         pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.call.link]
         return cls(
             tuple(job for job, kind in pending if kind == "link"),
@@ -103,12 +103,12 @@ def completed(world: World, told: Mapping[str, Mapping[str, str] | None], uid: i
         for job_id, facts in told.items()
         if facts or (facts is not None and _young(world, world.links[job_id]))
     }
-    found = [job for job in rows.values() if job is not None]
+    live = [job for job in rows.values() if job is not None]
     newest = max(told, key=int)
-    if found and not _young(world, world.links[newest]):
+    if live and not _young(world, world.links[newest]):
         why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
         return replace(world, queue=None, queue_error=why)
-    return replace(world, queue=Queue((*world.listed, *found))) if found else world
+    return replace(world, queue=Queue((*world.listed, *live))) if live else world
 
 
 def _as_told(job_id: str, link: LinkRecord, facts: Mapping[str, str], uid: int, now: int) -> Job | None:
@@ -159,7 +159,7 @@ def _no_tick_since(world: World, began: int | None, ended: int | None) -> bool:
 
 def without_tick(world: World, ends: Mapping[str, JobEnd]) -> dict[str, JobEnd]:
     """Of those the newest that ended otherwise than they should, since the newest tick; one that ended well ends it."""
-    found: dict[str, JobEnd] = {}
+    ended_badly: dict[str, JobEnd] = {}
     for job_id in sorted(ends, key=int, reverse=True):
         end, link = ends[job_id], world.links.get(job_id)
         anothers = link is not None and (end.submitted or 0) > link.at + CLOCKS_APART
@@ -168,8 +168,8 @@ def without_tick(world: World, ends: Mapping[str, JobEnd]) -> dict[str, JobEnd]:
             continue
         if end.result not in FAILURES | {Result.CANCELLED, Result.UNKNOWN}:
             break
-        found[job_id] = end
-    return dict(reversed(found.items()))
+        ended_badly[job_id] = end
+    return dict(reversed(ended_badly.items()))
 
 
 def slot_of(world: World, job: Job) -> int:

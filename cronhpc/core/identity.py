@@ -53,12 +53,12 @@ _MARK = rf"{TOKEN}(\w+)/(?:(?:link|spare) )?"
 
 def other_marks(jobs: Iterable[Job], directory_id: str) -> dict[str, tuple[Job, ...]]:
     """Live links of the user's other cron directories, by the id that marks those; `directory_id`: this one's."""
-    found: dict[str, tuple[Job, ...]] = {}
+    chains: dict[str, tuple[Job, ...]] = {}
     for job in jobs:
         mark = re.search(_MARK, job.own_comment) if job.live else None
         if mark and mark[1] != directory_id and mark[0].endswith(" "):
-            found[mark[1]] = (*found.get(mark[1], ()), job)
-    return found
+            chains[mark[1]] = (*chains.get(mark[1], ()), job)
+    return chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +323,7 @@ class Lives:
         """Where the queue is unknown, every attempt that is not finished may be live. `but`: those are not."""
         absent = absences(world)
         shown = world.jobs()
-        found: dict[str, list[Claim]] = {}
+        by_entry: dict[str, list[Claim]] = {}
         for claim in world.claims:
             if world.queue is None:
                 lives = claim.job_end is None and bool(claim.job_id)
@@ -335,8 +335,8 @@ class Lives:
                 lives = claim.fresh or (missing is not None and missing.may_live)
                 lives = lives or any(job.live and records(world).is_run(claim, job) for job in rows)
             if lives and claim.key not in but:
-                found.setdefault(claim.key.entry, []).append(claim)
-        return cls({entry: tuple(claims) for entry, claims in found.items()}, absent)
+                by_entry.setdefault(claim.key.entry, []).append(claim)
+        return cls({entry: tuple(claims) for entry, claims in by_entry.items()}, absent)
 
     def of_entry(self, entry: str) -> tuple[Claim, ...]:
         """Attempts of the entry (by id) that may be live."""
@@ -375,8 +375,8 @@ def runs(world: World, claim: Claim) -> bool:
 
 def absences(world: World) -> dict[str, Absence]:
     """By job id, why attempts whose job is absent are not finished yet; those that may be are not among them."""
-    found = ((claim.job_id or "", _absence(world, claim)) for claim in _absent(world))
-    return {job_id: why for job_id, why in found if why is not None}
+    reasons = ((claim.job_id or "", _absence(world, claim)) for claim in _absent(world))
+    return {job_id: why for job_id, why in reasons if why is not None}
 
 
 def absences_at_a_look(world: World) -> dict[str, Absence]:

@@ -42,20 +42,20 @@ class Rules:
         """What would end the series, for people."""
         from cronhpc.cron.duration import format_duration
 
-        found = []
+        ends = []
         if self.until:
-            found.append(f"when {self.until} exists")
+            ends.append(f"when {self.until} exists")
         if self.until_time is not None:
             from datetime import datetime
 
             at = datetime.fromtimestamp(self.until_time, zone_of(self.timezone))
-            found.append(f"at {at:%Y-%m-%d %H:%M} ({self.timezone})")
+            ends.append(f"at {at:%Y-%m-%d %H:%M} ({self.timezone})")
         if self.max_runs is not None:
-            found.append(f"with piece {self.max_runs}")
+            ends.append(f"with piece {self.max_runs}")
         if self.max_fast_failures is not None:
             failures, fast = count(self.max_fast_failures, "failure"), format_duration(self.fast)
-            found.append(f"after {failures}{' in a row' if self.max_fast_failures > 1 else ''} within {fast}")
-        return tuple(found)
+            ends.append(f"after {failures}{' in a row' if self.max_fast_failures > 1 else ''} within {fast}")
+        return tuple(ends)
 
 
 @dataclass(frozen=True, slots=True)

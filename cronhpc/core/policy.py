@@ -42,14 +42,14 @@ def parse_policies(
             what = (
                 f"--{name}: a value is missing."
                 if value is None
-                else f"--{name}={_shown(value)}: not a value for {name}."
+                else f"--{name}={_shortened(value)}: not a value for {name}."
             )
             problems.append(Problem("E103", what, str(error), line=line, key=name))
     changed = replace(base, **changes) if changes else base  # type: ignore[arg-type]  # readers give their fields' types
     return changed, tuple(problems)
 
 
-def _shown(value: str) -> str:
+def _shortened(value: str) -> str:
     return value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…"
 
 

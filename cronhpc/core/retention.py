@@ -85,8 +85,8 @@ def by_name(entry: str, names: Iterable[str], rules: Rules) -> ByName:
     oldest, newest = rules.oldest, _stamp_at(rules.now + _AHEAD)
     next_minute = _stamp_at(rules.now - rules.keep + 60)[: -len("00")]
     for name in names:  # names that begin with a slot sort by it, but for the minute that the limit falls into
-        found = match(name)
-        if found is None or found["job"] in live or found["run"] == failed:
+        named = match(name)
+        if named is None or named["job"] in live or named["run"] == failed:
             add_other(name)
         elif name < oldest:
             add_old(name)
@@ -106,9 +106,9 @@ def judge(entry: str, files: Sequence[LogFile], rules: Rules) -> tuple[list[Judg
     failed = _failed_run(entry, rules)
     for file in files:
         name = file.name
-        found = _NAME.fullmatch(name)
-        held = _held(name, found, rules.live, failed)
-        stamp = _stamp(file, found, newest)
+        named = _NAME.fullmatch(name)
+        held = _held(name, named, rules.live, failed)
+        stamp = _stamp(file, named, newest)
         if held is not None:
             keep.append((file, held))
         elif stamp < oldest:
@@ -128,24 +128,24 @@ def judge(entry: str, files: Sequence[LogFile], rules: Rules) -> tuple[list[Judg
 def _failed_run(entry: str, rules: Rules) -> str:
     """What tells the files of the entry's newest failed run: the run's part of their names, or the whole name."""
     name = rules.failed.get(entry, "").rpartition("/")[2]
-    found = _NAME.fullmatch(name)
-    return found["run"] if found else name
+    named = _NAME.fullmatch(name)
+    return named["run"] if named else name
 
 
-def _held(name: str, found: re.Match[str] | None, live: frozenset[str], failed: str) -> Why | None:
-    if found is not None:
-        if found["job"] in live:
+def _held(name: str, named: re.Match[str] | None, live: frozenset[str], failed: str) -> Why | None:
+    if named is not None:
+        if named["job"] in live:
             return Why.RUN
-        return Why.FAILED if found["run"] == failed else None
+        return Why.FAILED if named["run"] == failed else None
     if not live.isdisjoint(_NUMBERS.findall(name)):  # slurm-4711.out, train.4711.err: any number may be the job's
         return Why.RUN
     return Why.FAILED if name == failed else None
 
 
-def _stamp(file: LogFile, found: re.Match[str] | None, newest: str) -> str:
+def _stamp(file: LogFile, named: re.Match[str] | None, newest: str) -> str:
     """When the log is from, to the second, as a text that sorts; a slot that is still to come is not believed."""
-    if found is not None:
-        stamp = found["minute"] + (found["second"] or "00")
+    if named is not None:
+        stamp = named["minute"] + (named["second"] or "00")
         if stamp <= newest:
             return stamp
     return _stamp_at(file.modified)
@@ -166,8 +166,8 @@ def _too_many(within: Sequence[tuple[str, LogFile]], room: int) -> frozenset[str
         return frozenset()
     runs: dict[tuple[str, int, str], list[LogFile]] = {}
     for stamp, file in counted:
-        found = _NAME.fullmatch(file.name)
-        run = (stamp, int(found["job"]), "") if found else (stamp, 0, file.path)
+        named = _NAME.fullmatch(file.name)
+        run = (stamp, int(named["job"]), "") if named else (stamp, 0, file.path)
         runs.setdefault(run, []).append(file)
     gone: list[str] = []
     used = 0

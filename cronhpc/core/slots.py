@@ -92,11 +92,11 @@ class Due:
         until = world.now + (world.settings.ahead if by_login else world.settings.min_interval)
         if (world.call.by_daemon and not by_login) or not world.chain.wanted or self.next >= until:
             return [], self.next
-        found, slot, schedule = [], self.next, schedule_of(self.entry)
+        near, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:
-            found.append(slot)
+            near.append(slot)
             slot = schedule.next_epoch(slot)
-        return found, slot
+        return near, slot
 
 
 @dataclass(slots=True)

@@ -69,11 +69,11 @@ def names(switch: Switch, name: str) -> bool:
 def _covers(world: World, switch: Switch, entry: Entry) -> bool:
     if switch.name in {ALL, entry.name, entry.job_name}:
         return True
-    row = _row(world, switch)
-    if row is None:
+    setting = _setting(world, switch)
+    if setting is None:
         return False
     partition, account = (_option(entry, each) or getattr(entry, each) for each in ("partition", "account"))
-    return _matches(row, entry.job_name, partition, account, entry.chdir)
+    return _matches(setting, entry.job_name, partition, account, entry.chdir)
 
 
 def _option(entry: Entry, name: str) -> str:
@@ -82,17 +82,17 @@ def _option(entry: Entry, name: str) -> str:
     return given[-1].partition("=")[2] if given else ""
 
 
-def _row(world: World, switch: Switch) -> SwitchSetting | None:
-    return next((row for row in world.settings.switches if row.name == switch.name), None)
+def _setting(world: World, switch: Switch) -> SwitchSetting | None:
+    return next((setting for setting in world.settings.switches if setting.name == switch.name), None)
 
 
-def _matches(row: SwitchSetting, name: str, partition: str, account: str, workdir: str) -> bool:
-    """All that the row names must fit; a row that names nothing fits nothing."""
+def _matches(setting: SwitchSetting, name: str, partition: str, account: str, workdir: str) -> bool:
+    """All that the setting names must fit; a setting that names nothing fits nothing."""
     asked = [
-        (row.jobs, fnmatchcase(name, row.jobs)),
-        (row.partition, row.partition in partition.split(",")),  # a pending job may ask for several
-        (row.account, account == row.account),
-        (row.workdir, _below(workdir, row.workdir)),
+        (setting.jobs, fnmatchcase(name, setting.jobs)),
+        (setting.partition, setting.partition in partition.split(",")),  # a pending job may ask for several
+        (setting.account, account == setting.account),
+        (setting.workdir, _below(workdir, setting.workdir)),
     ]
     given = [fits for pattern, fits in asked if pattern]
     return bool(given) and all(given)
@@ -136,21 +136,21 @@ class Index:
         """The jobs that `switch` covers now; of an array of which it names tasks just those."""
         number, of_array, tasks = switch.name.partition("_")
         asked = task_ranges(tasks) if of_array else None
-        found = [part for job in self.by_id.get(number, ()) if (part := _part(job, asked)) is not None]
-        found += self.by_name.get(switch.name, ())
+        reached = [part for job in self.by_id.get(number, ()) if (part := _part(job, asked)) is not None]
+        reached += self.by_name.get(switch.name, ())
         if switch.name == ALL:
-            found += (job for jobs in self.by_entry.values() for job in jobs)
+            reached += (job for jobs in self.by_entry.values() for job in jobs)
         else:
-            found += self.by_entry.get(entry_id(switch.name), ())
-        row = _row(self.world, switch)
-        if row is not None:
-            found += (
+            reached += self.by_entry.get(entry_id(switch.name), ())
+        setting = _setting(self.world, switch)
+        if setting is not None:
+            reached += (
                 job
                 for jobs in self.by_name.values()
                 for job in jobs
-                if _matches(row, job.name, job.partition, job.account, job.workdir)
+                if _matches(setting, job.name, job.partition, job.account, job.workdir)
             )
-        return tuple({job.shown: job for job in found}.values())
+        return tuple({job.shown: job for job in reached}.values())
 
 
 def _part(job: Job, asked: list[range] | None) -> Job | None:
@@ -174,11 +174,11 @@ def reachable(world: World) -> bool:
 def strangers(world: World) -> tuple[str, ...]:
     """Ids of jobs that switches reach and cronhpc did not submit: a scrontab's own may be among them."""
     index = Index.of(world)
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for kind in ("kill", "pause"):
         for _, jobs in _assigned(world, index, kind):
-            found.update((j.id, None) for j in jobs if records(world).of(j) is None and j.state != "COMPLETING")
-    return tuple(found)
+            ids.update((j.id, None) for j in jobs if records(world).of(j) is None and j.state != "COMPLETING")
+    return tuple(ids)
 
 
 # --- what is decided -----------------------------------------------------------------------------------------------
@@ -205,21 +205,21 @@ def decide(world: World) -> Iterator[Decision]:
 def _assigned(world: World, index: Index, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
     """Each reached job under one switch: of several the one with the shortest grace, then the first."""
     taken: set[str] = set()
-    for switch in sorted(world.standing(kind), key=lambda each: _grace(_row(world, each))):
+    for switch in sorted(world.standing(kind), key=lambda each: _grace(_setting(world, each))):
         jobs = [job for job in index.reached(switch) if job.shown not in taken]
         taken.update(job.shown for job in jobs)
         if jobs:
             yield switch, jobs
 
 
-def _grace(row: SwitchSetting | None) -> int:
-    return row.warn_before if row is not None and row.warn_signal else 0
+def _grace(setting: SwitchSetting | None) -> int:
+    return setting.warn_before if setting is not None and setting.warn_signal else 0
 
 
 def _stop(world: World, index: Index, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
-    row = _row(world, switch)
-    grace = _grace(row)
+    setting = _setting(world, switch)
+    grace = _grace(setting)
     reached = {of: {job.shown for job in rows} for of, rows in grouped(jobs, lambda job: job.id).items()}
     whole = {of for of, shown in reached.items() if shown >= {j.shown for j in index.by_id[of] if j.id == of}}
 
@@ -235,7 +235,7 @@ def _stop(world: World, index: Index, switch: Switch, jobs: list[Job]) -> Iterat
     def which(*stages: str) -> tuple[Job, ...]:
         return tuple(job for stage in stages for job in sorted_out.get(stage, ()))
 
-    warn_signal, waiting = row.warn_signal if row else "", ids("waiting")
+    warn_signal, waiting = setting.warn_signal if setting else "", ids("waiting")
     if sorted_out.keys() != {"warn"}:
         yield Stop(
             switch,
@@ -385,12 +385,12 @@ def _done_by(order: Order, outcome: Outcome) -> Iterator[JobDeed]:
 
 def _spared(outcomes: Iterable[Outcome]) -> dict[str, Deed]:
     """By their ids the jobs that switches reached and let be for now."""
-    found: dict[str, Deed] = {}
+    deeds: dict[str, Deed] = {}
     for outcome in outcomes:
         if isinstance(stop := outcome.decision, Stop):
-            found |= dict.fromkeys(stop.left_alone, Deed.LEFT_ALONE) | dict.fromkeys(stop.unasked, Deed.NOT_ASKED)
-            found |= dict.fromkeys(stop.waiting, Deed.WARNED_BEFORE)
-    return found
+            deeds |= dict.fromkeys(stop.left_alone, Deed.LEFT_ALONE) | dict.fromkeys(stop.unasked, Deed.NOT_ASKED)
+            deeds |= dict.fromkeys(stop.waiting, Deed.WARNED_BEFORE)
+    return deeds
 
 
 def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Deed]) -> Deed | None:
@@ -423,12 +423,12 @@ class KillRecords:
     @classmethod
     def of(cls, world: World, outcomes: Iterable[Outcome], unfinished: Collection[str]) -> KillRecords:
         """`unfinished`: job ids of runs whose end is not recorded yet, with this tick's records."""
-        found = cls(dict(world.kept.kill_records))
+        kills = cls(dict(world.kept.kill_records))
         for outcome in outcomes:
             if isinstance(outcome.decision, Stop) and outcome.done is Done.OK:
-                found._note(outcome.decision, world.now)
-        found._see_through(world, unfinished)
-        return found
+                kills._note(outcome.decision, world.now)
+        kills._see_through(world, unfinished)
+        return kills
 
     def _note(self, stop: Stop, now: int) -> None:
         """What a switch did to which job is a row once, however often it has to be done."""

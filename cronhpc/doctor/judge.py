@@ -354,13 +354,13 @@ def _partition(cluster: Cluster, settings: Settings) -> Iterator[Finding]:
         yield Check.PARTITION_NONE()
     elif not best.default:
         default = next((each for each in cluster.offers if each.default), None)
-        where = f"{default.name}, {_words(default)}" if default else "nowhere: there is no default partition"
-        yield Check.PARTITION_CHEAPER(default=where, best=best.name, facts=_words(best), put=put)
+        where = f"{default.name}, {_offer_words(default)}" if default else "nowhere: there is no default partition"
+        yield Check.PARTITION_CHEAPER(default=where, best=best.name, facts=_offer_words(best), put=put)
     else:
         yield from _chosen(best, settings)
 
 
-def _words(offer: Partition) -> str:
+def _offer_words(offer: Partition) -> str:
     limit = f"at most {format_duration(offer.time_limit)}" if offer.time_limit else "no time limit"
     gpus = "with GPUs, " if offer.gpus else ""
     whole = ", whole nodes only" if offer.whole_nodes else ""
@@ -375,7 +375,7 @@ def _chosen(offer: Partition, settings: Settings) -> Iterator[Finding]:
     elif not offer.up:
         yield Check.PARTITION_DOWN(name=offer.name)
     else:
-        yield Check.PARTITION_FINE(name=offer.name, facts=_words(offer))
+        yield Check.PARTITION_FINE(name=offer.name, facts=_offer_words(offer))
     link = _link_time(settings)
     if offer.time_limit is not None and link is not None and offer.time_limit < link:
         put = (("scheduler.sbatch.time", str(max(1, offer.time_limit // 60))),)

@@ -114,7 +114,7 @@ _BY_SHELL = "Let a shell read it: command: bash -c 'COMMAND'; or write a script.
 
 def _faults_of_command(line: str, environ: Mapping[str, str]) -> Iterator[Fault]:
     try:
-        argv = _words(line)
+        argv = _argv(line)
     except ValueError as error:
         yield "alerts.command", f"its quotes cannot be read: {error}.", "Close them."
         return
@@ -235,7 +235,7 @@ def facts(alert: Alert, about: About) -> dict[str, Any]:
 # --- a command -----------------------------------------------------------------------------------------------------
 
 
-def _words(line: str) -> list[str]:
+def _argv(line: str) -> list[str]:
     """Raises ValueError."""
     return [os.path.expanduser(word) for word in shlex.split(line)]  # noqa: PTH111 - a text
 
@@ -260,7 +260,7 @@ def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Se
     """Once an alert: text for people on its standard input, or JSON; the facts in CRONHPC_* variables."""
     until = process.elapsed() + timeouts.commands
     try:
-        argv = _words(settings.alerts_command)
+        argv = _argv(settings.alerts_command)
         if lacking := _lacking(argv, about.environ):
             return 0, f"alerts.command: {lacking}"
         for number, alert in enumerate(alerts):

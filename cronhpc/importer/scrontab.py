@@ -122,9 +122,9 @@ class Scrontab(Reader):
         self.kinds[number] = Kind.OPTIONS
         if indented:
             self.note(number, "scrontab refuses an indented #SCRON: taken as meant.")
-        self.options.append((number, self._words(number, match["words"]), disabled))
+        self.options.append((number, self._option_words(number, match["words"]), disabled))
 
-    def _words(self, number: int, text: str) -> tuple[str, ...]:
+    def _option_words(self, number: int, text: str) -> tuple[str, ...]:
         """As scrontab splits them, at blanks alone; where it would refuse what that gives, as sbatch does."""
         plain = tuple(text.split())
         if not re.search(r"""["'\\]|(?:^|\s)#""", text):

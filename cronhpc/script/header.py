@@ -191,7 +191,7 @@ def _scron(line: str, number: int) -> Problem:
     return Problem("E105", what, f'Write "{f"{word} {rest}".strip()}".', line=number, key="#SCRON")
 
 
-def _words(text: str) -> list[str]:
+def _unquoted(text: str) -> list[str]:
     """Words without their quotes; a word that begins with `#` ends the line. Raises UnclosedQuoteError."""
     found: list[str] = []
     at = len(text) - len(text.lstrip())
@@ -232,7 +232,7 @@ def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
         fix = f'Write "#CRON {schedule}", and the command as a line of the script, below its options: {command}'
         return CronLine(schedule, (), number), [*problems, Problem("E106", what, fix, line=number, key="#CRON")]
     try:
-        words = _words(rest)
+        words = _unquoted(rest)
     except UnclosedQuoteError as error:
         what = f'"{line.strip()}": the quote {error} is not closed.'
         problems.append(Problem("E106", what, "Close it.", line=number, key="#CRON"))

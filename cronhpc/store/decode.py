@@ -199,7 +199,7 @@ def decode(value: Any, schema: Any, at: str = "") -> Decoded:
     if isinstance(schema, dict):
         return _fields(value, schema, at) if isinstance(value, dict) else (GONE, (at,))
     if isinstance(schema, Rows):
-        return _rows(value, schema.schema, at) if isinstance(value, dict) else (GONE, (at,))
+        return _mapping(value, schema.schema, at) if isinstance(value, dict) else (GONE, (at,))
     if isinstance(schema, list):
         return _values(value, schema[0], at) if isinstance(value, list) else (GONE, (at,))
     if isinstance(schema, tuple):
@@ -225,7 +225,7 @@ def _fields(value: dict[str, Any], schema: dict[str, Any], at: str) -> Decoded:
     return found, invalid
 
 
-def _rows(value: dict[str, Any], schema: Any, at: str) -> Decoded:
+def _mapping(value: dict[str, Any], schema: Any, at: str) -> Decoded:
     found: dict[str, Any] = {}
     invalid: tuple[str, ...] = ()
     for name, each in value.items():

@@ -469,10 +469,10 @@ def _folders(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, s
 
 
 def _policies(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str | None, int], ...]:
-    return _rows(reader, reader.fields(node, setting.key, schema.POLICIES), setting.key)
+    return _policy_rows(reader, reader.fields(node, setting.key, schema.POLICIES), setting.key)
 
 
-def _rows(reader: Reader, fields: Fields, where: str) -> tuple[tuple[str, str | None, int], ...]:
+def _policy_rows(reader: Reader, fields: Fields, where: str) -> tuple[tuple[str, str | None, int], ...]:
     """(name, value as written, line); core.policy judges the values."""
     rows = []
     for name, (key, value) in fields.items():
@@ -522,7 +522,7 @@ def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
         command=_command(reader, fields, where),
         script=os.path.expanduser(texts["script"]),
         sbatch=_options(reader, fields["sbatch"][1], f"{where}.sbatch") if "sbatch" in fields else (),
-        policies=_rows(reader, {k: v for k, v in fields.items() if k in schema.POLICIES}, where),
+        policies=_policy_rows(reader, {k: v for k, v in fields.items() if k in schema.POLICIES}, where),
         environment=_variables(reader, fields["environment"][1], where) if "environment" in fields else (),
     )
     if len(reader.problems) == before:  # a misspelt key is no missing one besides

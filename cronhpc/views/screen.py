@@ -46,7 +46,7 @@ def render(
 
     What runs is shown first where the table is cut. `below`: more lines, that stand last.
     """
-    rows, hints = _rows(known, style), _hints(known, style)
+    rows, hints = _entry_rows(known, style), _hints(known, style)
     notices = known.attention if everything else grouped(known.attention)
     most, shown = len(notices), None
     if style.height and not everything:
@@ -176,7 +176,7 @@ class Row(NamedTuple):
     runs: bool
 
 
-def _rows(known: Status, style: Style) -> list[Row]:
+def _entry_rows(known: Status, style: Style) -> list[Row]:
     """By what comes first; then what still runs though its entry was deleted."""
     about = "~" if DIALECTS.get(known.batch.name, SLURM).minutes else ""
     rows = [

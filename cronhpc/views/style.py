@@ -143,7 +143,7 @@ class Column:
 Cell = str | tuple[str, str]  # text, or text and its colour
 
 
-def _words(cell: Cell) -> str:
+def _cell_text(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
 
 
@@ -161,7 +161,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
         return [*lines, *(_GAP.join(parts).rstrip() for parts in zip(*painted, strict=True))]
     begun = _total_width(used[:-1], widths)
     for parts, cell in zip(zip(*painted[:-1], strict=True), last, strict=True):
-        first, *more = style.wrapped(_words(cell), style.width - len(_GAP), begun)
+        first, *more = style.wrapped(_cell_text(cell), style.width - len(_GAP), begun)
         lines += [_GAP.join((*parts, first)).rstrip(), *(_GAP + line for line in more)]
     return lines
 
@@ -172,7 +172,7 @@ def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: in
     Columns that may be cut give way down to an easy width, then optional ones go, then those are cut to the least.
     """
     widths = [
-        max(map(text.width, (column.title, *map(_words, set(each)))))
+        max(map(text.width, (column.title, *map(_cell_text, set(each)))))
         for column, each in zip(columns, cells, strict=True)
     ]
     used = list(range(len(columns)))

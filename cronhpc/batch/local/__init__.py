@@ -66,7 +66,7 @@ class Local(Batch):
         ids = sorted(self._ids())
         jobs = []
         for folder in map(self._folder, ids):
-            job = self._row(folder)
+            job = self._job_in(folder)
             if job and job.ended is not None and job.ended < sv.now() - REMEMBERED and job.id != str(ids[-1]):
                 _remove(folder)  # but for the highest: its number must not be given again
             elif job:
@@ -165,7 +165,7 @@ class Local(Batch):
         """How jobs submitted at `since` or later ended."""
         found = {}
         for folder in self._known(job_ids):
-            job = self._row(folder)
+            job = self._job_in(folder)
             if job and not job.live and (job.submitted or 0) >= since:
                 why = (_facts_in(folder, "end.json") or {}).get("detail", "")
                 exits = ENDS[job.state], job.exit_code, job.signal
@@ -260,7 +260,7 @@ class Local(Batch):
     def _folder(self, number: int | str) -> str:
         return f"{self._jobs}/{number}"
 
-    def _row(self, folder: str) -> Job | None:
+    def _job_in(self, folder: str) -> Job | None:
         """One job as the queue shows it; None: it has just been forgotten."""
         facts, plan = _facts_in(folder, "job.json"), _facts_in(folder, "plan.json")
         end = _facts_in(folder, "end.json") or self._unwritten_end(folder)

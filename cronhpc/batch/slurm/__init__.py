@@ -96,14 +96,14 @@ class Slurm(ByCommands):
         for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
             known = {"j": each, "A": each}
             wanted = log_name(job.output or "", known)
-            if not wanted or text.fields(self._shown(each)).get("StdOut", "") in {wanted, log_name(wanted, known)}:
+            if not wanted or text.fields(self._show_job(each)).get("StdOut", "") in {wanted, log_name(wanted, known)}:
                 return each
         return next((each for each in numbers[:_PRINTED] if job.comment and job.comment in self._record(each)), "")
 
     def _record(self, job_id: str) -> str:
         """What the controller says of a job; "" where it knows none, or gives no answer."""
         try:
-            return self._shown(job_id)
+            return self._show_job(job_id)
         except BatchError:
             return ""
 
@@ -189,7 +189,7 @@ class Slurm(ByCommands):
         Also `Fault`: what its reason means.
         """
         separator = text.new_separator()
-        shown = text.fields(self._shown(job_id))
+        shown = text.fields(self._show_job(job_id))
         if not shown:
             raise BatchError(f"job {job_id} does not exist")
         asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(separator)}"]
@@ -205,13 +205,13 @@ class Slurm(ByCommands):
 
         Raises Unreachable.
         """
-        answers = run_many([partial(self._shown, job_id) for job_id in job_ids], 4)
+        answers = run_many([partial(self._show_job, job_id) for job_id in job_ids], 4)
         for answer in answers:
             if isinstance(answer, CronhpcError):
                 raise answer
         return frozenset(one for one, answer in zip(job_ids, answers, strict=True) if text.of_scrontab(str(answer)))
 
-    def _shown(self, job_id: str) -> str:
+    def _show_job(self, job_id: str) -> str:
         """What `scontrol show job` prints; "" where it knows of no such job. Raises Unreachable."""
         try:
             return self.ask("scontrol", ["show", "job", job_id])

@@ -182,10 +182,10 @@ def _remembered(words: Sequence[str]) -> Row:
     *words, rest = words
     comment, restarts = rest[:_MARKS_WIDTH].rstrip(), rest[_MARKS_WIDTH:].strip()
     number = int(restarts) if restarts.isdecimal() else 0
-    return _row("squeue", words, marks=word(comment), restarts=number)
+    return _parsed("squeue", words, marks=word(comment), restarts=number)
 
 
-def _row(program: str, words: Sequence[str], *, marks: str | None, restarts: int = 0) -> Row:
+def _parsed(program: str, words: Sequence[str], *, marks: str | None, restarts: int = 0) -> Row:
     """Of what a `program` printed: id, state, exit, submit, start, end, nodes. Raises Unreachable."""
     id_, state, exit_text, submitted, started, ended, nodes = words
     found = re.fullmatch(JOB_ID, id_)
@@ -245,7 +245,7 @@ def _joined_rows(text: str, separator: str, width: int) -> Iterator[list[str]]:
 
 def _accounted(fields: Sequence[str]) -> Row:
     words, marks = fields[: len(_EXIT_FIELDS)], fields[len(_EXIT_FIELDS) :]
-    return _row("sacct", words, marks=_marks(*marks))
+    return _parsed("sacct", words, marks=_marks(*marks))
 
 
 def _marks(comment: str, submit_line: str = "") -> str | None:
@@ -370,14 +370,14 @@ class Past:
     def _sacct(self, job_ids: Sequence[str], since: int) -> list[Row]:
         """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
         try:
-            return self._rows(job_ids, since)
+            return self._sacct_rows(job_ids, since)
         except Unreachable as error:
             if not self._slurm.submit_line or "invalid field" not in error.text.lower():
                 raise
             self._slurm.submit_line = False
-            return self._rows(job_ids, since)
+            return self._sacct_rows(job_ids, since)
 
-    def _rows(self, job_ids: Sequence[str], since: int) -> list[Row]:
+    def _sacct_rows(self, job_ids: Sequence[str], since: int) -> list[Row]:
         separator, submit_line = new_separator(), self._slurm.submit_line
         fields = accounting_fields(submit_line=submit_line)
         arguments = accounting_arguments(job_ids, since - _SLACK, separator, fields)

@@ -174,16 +174,16 @@ def _limits(ask: Ask, user: str, cluster: str, qos: Sequence[str]) -> tuple[Limi
     where = [f"user={user}", *([f"cluster={cluster}"] if cluster else [])]
     columns = "format=Account,DefaultQOS,QOS,MaxSubmitJobs,GrpSubmitJobs"
     try:
-        rows = _rows(ask("sacctmgr", ["-n", "-P", "show", "assoc", "where", *where, columns]), 5)
+        rows = _cells(ask("sacctmgr", ["-n", "-P", "show", "assoc", "where", *where, columns]), 5)
         found = [Limit(f"account {row[0]}", int(each)) for row in rows for each in row[3:] if each.isdecimal()]
         names = {name for name in qos if name} | {row[1] or row[2] for row in rows if "," not in (row[1] or row[2])}
         columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
-        rows = _rows(ask("sacctmgr", ["-n", "-P", "show", "qos", columns]), 4)
+        rows = _cells(ask("sacctmgr", ["-n", "-P", "show", "qos", columns]), 4)
     except Unreachable:
         return ()
     found += [Limit(f"QOS {row[0]}", int(n)) for row in rows if row[0] in names for n in row[1:] if n.isdecimal()]
     return tuple(dict.fromkeys(found))
 
 
-def _rows(text: str, width: int) -> list[list[str]]:
+def _cells(text: str, width: int) -> list[list[str]]:
     return [cells for line in text.splitlines() if len(cells := line.split("|")) == width]

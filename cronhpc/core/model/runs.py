@@ -278,8 +278,8 @@ def task_ranges(tasks: str) -> list[range]:
     """Array tasks, as "3", "[5-9,12%2]" or "1-9:2"; none for what is no list of tasks."""
     match = re.fullmatch(r"\[?([0-9,:-]+)(?:%[0-9]+)?\]?", tasks, re.ASCII)
     parts = [re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part) for part in match[1].split(",")] if match else []
-    found = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in parts if part]
-    return [range(low, high + 1, step or 1) for low, high, step in found] if all(parts) else []
+    spans = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in parts if part]
+    return [range(low, high + 1, step or 1) for low, high, step in spans] if all(parts) else []
 
 
 def hosts(text: str) -> list[str]:
@@ -287,15 +287,15 @@ def hosts(text: str) -> list[str]:
 
     What cannot be read as such stands for itself.
     """
-    found: list[str] = []
+    names: list[str] = []
     for word in re.findall(r"(?:\[[^\]]*\]?|[^,\[])+", text):
         start, bracket, rest = word.partition("[")
         numbers, closed, end = rest.partition("]")
         if not bracket or not closed or "[" in end:
-            found.append(word)
+            names.append(word)
             continue
-        found += [f"{start}{number}{end}" for part in numbers.split(",") for number in _numbers(part)]
-    return found
+        names += [f"{start}{number}{end}" for part in numbers.split(",") for number in _numbers(part)]
+    return names
 
 
 def _numbers(part: str) -> list[str]:
