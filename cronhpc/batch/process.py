@@ -104,7 +104,7 @@ def run(
         if input is not None:
             os.close(source)
     try:
-        return _Watch(child, timeout, enough).until_ended()
+        return _watched(child, timeout, enough)
     finally:
         _end(child)
 
@@ -122,60 +122,33 @@ def elapsed() -> float:
     return os.times().elapsed
 
 
-class _Watch:
-    """One child, its two pipes, and the time it has."""
-
-    def __init__(self, child: subprocess.Popen[bytes], timeout: float, enough: Callable[[str], bool] | None) -> None:
-        self.child = child
-        self.deadline = elapsed() + timeout
-        self.enough = enough
-        self.satisfied = False
-        self.parts: dict[int, list[bytes]] = {}
-        self.selector = PollSelector()
-        for pipe in (child.stdout, child.stderr):
-            if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
-                self.selector.register(pipe, EVENT_READ)
-                self.parts[pipe.fileno()] = []
-        self.out, self.err = self.parts.values()
-
-    def until_ended(self) -> Finished:
-        with self.selector:
-            while self._more():
-                pass
-        timed_out = self.child.poll() is None and not self.satisfied
-        _end(self.child)
-        code = self.child.wait()
-        cut = self.satisfied and code < 0
-        return Finished(0 if cut else code, _text(self.out), _text(self.err), timed_out, cut)
-
-    def _more(self) -> bool:
-        """Read what there is; whether to go on."""
-        left = self.deadline - elapsed()
-        if left <= 0:
-            return False
-        ended = self.child.poll() is not None
-        if not self.selector.get_map():
-            with suppress(subprocess.TimeoutExpired):
-                self.child.wait(left)
-            return not ended
-        ready = self.selector.select(min(left, _LOOK))
-        for key, _ in ready:
-            self._read(key.fd)
-        if ready and self.enough and not self.satisfied and self.enough(_text(self.out)):
-            self._say_enough()
-        return bool(ready) or not ended  # a grandchild may keep the pipes of a child that ended
-
-    def _say_enough(self) -> None:
-        self.satisfied = True
-        self.deadline = min(self.deadline, elapsed() + _GRACE)
-
-    def _read(self, handle: int) -> None:
-        chunk = os.read(handle, _CHUNK)
-        if chunk:
-            self.parts[handle].append(chunk)
-        else:
-            self.selector.unregister(handle)
+def _watched(child: subprocess.Popen[bytes], timeout: float, enough: Callable[[str], bool] | None) -> Finished:
+    """Read a child's two pipes until it ends, or its time does."""
+    deadline, satisfied, more = elapsed() + timeout, False, True
+    printed: dict[int, list[bytes]] = {pipe.fileno(): [] for pipe in (child.stdout, child.stderr) if pipe}
+    out, err = printed.values()
+    with PollSelector() as selector:
+        for handle in printed:
+            os.set_blocking(handle, False)
+            selector.register(handle, EVENT_READ)
+        while more and (left := deadline - elapsed()) > 0:
+            more = child.poll() is None
+            if not selector.get_map():
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(left)
+                continue
+            ready = selector.select(min(left, _LOOK))
+            more = more or bool(ready)  # a grandchild may keep the pipes of a child that ended
+            for key, _ in ready:
+                printed[key.fd].append(os.read(key.fd, _CHUNK))
+                if not printed[key.fd][-1]:
+                    selector.unregister(key.fd)
+            if ready and enough and not satisfied and enough(_text(out)):
+                satisfied, deadline = True, min(deadline, elapsed() + _GRACE)
+    timed_out = child.poll() is None and not satisfied
+    _end(child)
+    cut = satisfied and child.returncode < 0
+    return Finished(0 if cut else child.returncode, _text(out), _text(err), timed_out, cut)
 
 
 def _text(parts: list[bytes]) -> str:
