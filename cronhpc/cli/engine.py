@@ -204,6 +204,8 @@ def _worth_a_line(outcome: Outcome) -> bool:
     decision = outcome.decision
     if outcome.done in _ERRORS:
         return True
+    if outcome.done is Done.REFUSED and outcome.cause and not outcome.obstacle:
+        return False  # not due, and not tried as another had met a limit, which is told
     if isinstance(decision, Wait):
         return decision.reason is not Reason.NOT_DUE
     return not isinstance(decision, KeepLink | MoveLink)
@@ -249,7 +251,7 @@ def _show(report: Report, console: Console, zone: str) -> None:
     if report.cleaned is not None and report.cleaned.removed:
         console.say(_removed(report.cleaned))
     for outcome in report.outcomes:
-        if outcome.done is not Done.OK:
+        if outcome.done is not Done.OK and _worth_a_line(outcome):
             console.complain(not_done(outcome))
 
 

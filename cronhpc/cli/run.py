@@ -136,7 +136,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
             break
         report = _later(console, once, 1)
     entry = entry_named(name, report.world.entries, site.paths)
-    outcome = report.outcomes[0]
+    outcome = report.outcomes[-1]  # first of all what went for it
     order = _ordered(report, outcome, entry, site)
     if not (isinstance(outcome.decision, Submit) and order.job and order.released):
         console.answer(order, lambda: _not_submitted(order, site.batch.dialect), aside=True)

@@ -169,7 +169,7 @@ def suspended_now(world: World, finished: Iterable[Finish]) -> dict[str, EntrySt
     """By entry name, the states of those that these ends suspend: what a tick records is known while it plans."""
     entries = {entry_id(each.name): each for each in world.entries if each.policies.suspend_after}
     states: dict[str, EntryState] = {}
-    for each in finished:
+    for each in finished if entries else ():
         entry = entries.get(each.key.entry)
         if entry is not None and not each.key.by_hand:
             state = states.get(entry.name) or world.states.get(entry.name) or NEW_STATE

@@ -17,11 +17,16 @@ from cronhpc.core.model import (
     TOKEN,
     UNLISTED,
     ClaimState,
+    Done,
     Job,
     JobEnd,
     Key,
     LinkRecord,
+    Obstacle,
     Result,
+    Submit,
+    SubmitLink,
+    Withdraw,
     entry_id,
     link_names,
     standing_for,
@@ -32,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Claim, Entry, World
+    from cronhpc.core.model import Claim, Entry, Outcome, World
 
 _ROUNDED = 2  # seconds that an id may have been noted too early: its clock is read in whole seconds, and so is Slurm's
 _CLOSE = 60  # seconds that the clocks of a site which minds them differ by
@@ -359,6 +364,21 @@ def unlisted(world: World) -> Iterator[Job]:
     for job_id, link in world.links.items() if world.queue is not None else ():
         if link.slot > world.now and (job := _unlisted(world, job_id, "", link.at)):
             yield job
+
+
+def queued(world: World) -> int:
+    """How many jobs of this user are in the queue, with those that it does not show yet."""
+    return len({job.id for job in (*world.listed, *unlisted(world)) if job.live})
+
+
+def job_limit(world: World, outcomes: Sequence[Outcome]) -> int:
+    """Of this user's jobs in the queue, as what came of a tick shows; 0: none is known, or there are more than that."""
+    met, before = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in outcomes), world.kept.job_limit
+    jobs = queued(world) if met or before else 0
+    for each in outcomes:
+        jobs += isinstance(each.decision, Submit | SubmitLink) and bool(each.job_id)
+        jobs -= isinstance(each.decision, Withdraw) and each.done is Done.OK and not each.decision.gone
+    return max(jobs, 1) if met else before if jobs <= before else 0
 
 
 def _unlisted(world: World, job_id: str | None, name: str, at: int) -> Job | None:

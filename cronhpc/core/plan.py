@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.attempts import suspended_now
-from cronhpc.core.identity import Absence, Lives
+from cronhpc.core.identity import Absence, Lives, queued
 from cronhpc.core.model import (
     NEW_STATE,
+    Claim,
+    ClaimState,
     Finish,
     Hold,
     JobEnd,
@@ -39,30 +41,26 @@ from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.core.model import Decision, Entry, World
 
 
-def plan(world: World) -> Plan:
-    """Everything that a tick will do at `world.now`, in order, each with its reason."""
+def plan(world: World, late: Collection[Withdraw] = ()) -> Plan:
+    """Everything that a tick will do at `world.now`, in order, each with its reason.
+
+    `late`: runs ahead of their time that go for others, as a first try has found.
+    """
     budget = attempts.Budget.of(world)
-    decided: list[Decision] = []
     if world.call.only:
-        by_hand = (e for e in world.entries if entry_id(e.name) == world.call.only)
-        decided.extend(d for e in by_hand for d in budget.granted(_by_hand(world, e)))
-        return Plan(tuple(decided), world.now)
-    decided.extend(stop.decide(world))
+        return Plan(_ordered(world, budget), world.now)
+    decided: list[Decision] = [*stop.decide(world)]
     ends = (d for d in attempts.decide(world) if isinstance(d, Finish))
-    if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
+    if suspended := suspended_now(world, ends):
         world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
-    turns: list[list[Decision]] = []
-    ahead, tried = _apart(world, attempts.decide(world))
-    for each in tried:
-        if isinstance(each, Submit):
-            turns.append([each])
-        else:
-            decided.append(each)
+    ahead, tried = _apart(world, (*attempts.decide(world), *late))
+    turns: list[list[Decision]] = [[each] for each in tried if isinstance(each, Submit)]
+    decided += (each for each in tried if not isinstance(each, Submit))
     if going := {each.key for each in decided if isinstance(each, Withdraw)}:
         more, decided = _apart(world, _without_gaps(world, decided, slots.Seen.of(world, going).newest))
         ahead += more
@@ -84,7 +82,11 @@ def plan(world: World) -> Plan:
     for rows in sorted(turns, key=lambda rows: _turn(world, rows)):
         decided.extend(budget.granted(rows))
     decided.extend(of_others)
-    decided.extend(_earliest_first(ahead, budget))
+    ahead.sort(key=lambda row: row.key.slot)
+    fit, go_first = _places(world, lives, decided, ahead)
+    if go_first and not late:
+        return plan(world, go_first)
+    decided.extend(_earliest_first(ahead, fit, world.kept.job_limit, budget))
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
@@ -121,6 +123,13 @@ def _without_gaps(world: World, decided: Iterable[Decision], newest: Mapping[str
                     yield from attempts.as_it_is_now(world, each.key)
                 continue
         yield each
+
+
+def _ordered(world: World, budget: attempts.Budget) -> tuple[Decision, ...]:
+    """What is asked by hand of one entry, last, and what goes for it."""
+    entries = (each for each in world.entries if entry_id(each.name) == world.call.only)
+    rows = [row for entry in entries for row in budget.granted(_by_hand(world, entry))]
+    return (*_places(world, Lives.of(world), rows)[1], *rows)
 
 
 def _by_hand(world: World, entry: Entry) -> Iterator[Decision]:
@@ -279,11 +288,45 @@ def _turn(world: World, rows: list[Decision]) -> tuple[int, int, str, Key]:
     return slots.turn(world, next(row for row in rows if isinstance(row, Submit)))
 
 
-def _earliest_first(ahead: list[Submit], budget: attempts.Budget) -> Iterator[Decision]:
+def _places(
+    world: World, lives: Lives, decided: Collection[Decision], ahead: Sequence[Submit] = ()
+) -> tuple[int, list[Withdraw]]:
+    """How many of `ahead`, in order, to submit ahead of their slots, and which of those that wait so go for others.
+
+    Under a limit the earliest of all entries wait, as many as there are places beside all else. One more is tried:
+    the limit may have been raised.
+    """
+    limit = world.kept.job_limit if world.chain.by_login else 0
+    if not limit or (jobs := queued(world)) > limit:
+        return len(ahead), []
+    why = f"{_fitting(limit)}, and others come first"
+    going = {each.key for each in decided if isinstance(each, Withdraw) and each.job_id and not each.gone}
+    waiting = [each for claims in lives.by_entry.values() for each in claims if each.holds and each.key not in going]
+    waiting = [each for each in waiting if each.key.slot > world.now]
+    due = sum(isinstance(each, Submit) for each in decided)
+    places = max(0, limit - jobs + len(going) + len(waiting) - due)
+    in_order: list[Claim | Submit] = sorted((*waiting, *ahead), key=lambda each: each.key.slot)
+    stays, late = set[str](), list[Withdraw]()
+    for each in reversed(in_order[places:]):  # the last first: a slot that is opened before one that stays is lost
+        if isinstance(each, Claim) and each.key.entry not in stays:
+            rows = world.jobs().get(each.job_id or "", ())
+            if each.state is ClaimState.RELEASED and not each.taken_back and all(job.waits for job in rows):
+                late.append(Withdraw(each.key, each.name, each.job_id or "", why))
+            else:
+                stays.add(each.key.entry)
+    return sum(isinstance(each, Submit) for each in in_order[:places]) + (not going), late
+
+
+def _earliest_first(ahead: Sequence[Submit], fit: int, limit: int, budget: attempts.Budget) -> Iterator[Decision]:
     """What is submitted for the next day, of all entries: where there is room for few, those whose time comes first."""
     waiting: set[str] = set()
-    for row in sorted(ahead, key=lambda row: row.key.slot):
-        for each in budget.granted([row] if row.key.entry not in waiting else []):
+    for number, row in enumerate(ahead):
+        turn = [row] if number < fit else [Wait(row.entry, row.key.slot, Reason.NOT_DUE, _fitting(limit))]
+        for each in budget.granted(turn if row.key.entry not in waiting else []):
             if isinstance(each, Wait):
                 waiting.add(row.key.entry)
             yield each
+
+
+def _fitting(limit: int) -> str:
+    return f"the site takes {count(limit, 'job')} of yours at a time"

@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     LeaveCause,
     LeaveChain,
     MoveLink,
+    Obstacle,
     Plan,
     Reason,
     Submit,
@@ -55,6 +56,8 @@ from cronhpc.store.damage import fix
 from cronhpc.store.entries import FRESH
 from cronhpc.store.files import must_be_plain, read_json, write_json
 from cronhpc.tick import leased, tick
+from cronhpc.views.chain import runs_ahead
+from cronhpc.views.times import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -195,20 +198,27 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     runs = [each for each in outcomes if isinstance(each.decision, Submit)]
     refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
     submitted = sum(each.done is Done.OK for each in runs)
-    until = f"of the next {site.settings.ahead // 3600} h" if site.settings.ahead >= _HOUR else "ahead"
+    met = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in report.outcomes)
+    reach = runs_ahead(report.world, report.plan, report.outcomes, report.world.now) if met else site.settings.ahead
+    until = f"of the next {span(reach)}" if reach >= _MINUTE else "ahead"
+    until += ", as no more jobs fit: call a tick before they are over" if met else ""
+    minute = str(int(directory_id(site.paths), 36) % 60)
+    often = "best each hour"
+    if met and reach < _HOUR:
+        step = next((each for each in (30, 20, 15, 10, 5) if each * _MINUTE <= reach), 1)
+        minute, often = f"*/{step}", f"at least every {step} min"
     log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
     line = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
-    minute = int(directory_id(site.paths), 36) % 60
     return report.world, [
         f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach",
         *(f"not submitted: {' '.join(why.split())}" for why in refused),
-        "now let a login node call the ticks, best each hour; a line for crontab -e there:",
+        f"now let a login node call the ticks, {often}; a line for crontab -e there:",
         f"  {minute} * * * * {line.replace('%', chr(92) + '%')}",
         "where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or " + command("daemon") + " in tmux",
     ]
 
 
-_HOUR = 3600
+_HOUR, _MINUTE = 3600, 60
 
 
 def _must_be_alone(site: Site, *, beside: bool) -> str:

@@ -358,8 +358,7 @@ class _Keeper:
         with suppress(OSError):  # a full disk: named where status.json is written
             kept.due = scheduler.due_file(self.site.paths, kept.due)
         fits = any(isinstance(outcome.decision, model.Submit) and outcome.job_id for outcome in self.outcomes)
-        met = any(outcome.obstacle is model.Obstacle.SUBMIT_LIMIT for outcome in self.outcomes)
-        kept.at_limit = met or (kept.at_limit and not fits)
+        kept.job_limit = identity.job_limit(self.world, self.outcomes)
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):

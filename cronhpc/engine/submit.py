@@ -15,7 +15,7 @@ from pathlib import Path
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
 from cronhpc.core.attempts import with_log
-from cronhpc.core.identity import absences
+from cronhpc.core.identity import absences, queued
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -160,7 +160,8 @@ class Submitter:
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
         prepared = []
-        full = bool(self.closed) and self.world.kept.at_limit  # what is later of others would take the freed places
+        limit = self.world.kept.job_limit
+        full = bool(self.closed) and limit  # what is later of others would take the freed places
         for row in rows:
             if row.begin is not None and (full or row.key.entry in self.closed):
                 self.note(row, Done.REFUSED, "one before it is being taken back: the tick that sees it gone submits")
@@ -168,7 +169,7 @@ class Submitter:
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
-        states = self.world.states if self.world.kept.at_limit else {}
+        states = self.world.states if limit and queued(self.world) + len(rows) > limit else {}
         waiting = {name for name, state in states.items() if state.blocked_since}
         held: list[Held] = []
         claimed = self._claimed(prepared)
@@ -297,7 +298,7 @@ class Submitter:
         names = self.claims.names()
         claimed = (key for key, suffixes in names.items() if "" in suffixes)
         late = self.claims.late([row.key for row in rows], believed, claimed)
-        states = store_memory.load(self.site.paths.entries).entries
+        states = store_memory.states_now(self.site.paths.entries)
         for row in rows:
             key = row.key
             if key.by_hand and key.attempt > 1:
@@ -425,14 +426,12 @@ class Submitter:
             self.note(
                 row, Done.REFUSED, f"another tick submitted it as well; job {error.text} is cancelled, still held"
             )
-        elif isinstance(error, AtSubmitLimit):
-            self.unused |= {row.key} if row.reason is Reason.AHEAD else set()
-            why = f"{error.text} (no more tries in this tick)"
-            self.note(row, Done.PASSING, why, obstacle=Obstacle.SUBMIT_LIMIT, cause=error.cause)
         else:
-            if isinstance(error, NotTried) and row.reason is Reason.AHEAD:
-                self.unused.add(row.key)
-            self.note(row, Done.PASSING, error.text, cause=error.cause)
+            met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
+            not_yet = row.begin is not None and isinstance(error, AtSubmitLimit | NotTried)  # it is not due, either
+            self.unused |= {row.key} if not_yet and row.reason is Reason.AHEAD else set()
+            why = f"{error.text} (no more tries in this tick)" if met else error.text
+            self.note(row, Done.REFUSED if not_yet else Done.PASSING, why, obstacle=met, cause=error.cause)
 
     def _finish_replaced(self, row: Submit) -> None:
         """The runs that made room (overlap: replace) have ended by our hand."""

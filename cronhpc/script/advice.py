@@ -167,9 +167,8 @@ def dollar(text: str) -> str:
     return f"$'{body}'"
 
 
-def word(given: object) -> str:
-    """A text or path as one word that can be pasted into a shell."""
-    text = str(given)
+def word(text: str) -> str:
+    """`text` as one word that can be pasted into a shell."""
     if text and _PLAIN_WORD.issuperset(text):
         return text
     if not text.isprintable() or "'" in text:

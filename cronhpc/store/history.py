@@ -132,7 +132,10 @@ _PLAIN: dict[object, type] = {
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"), reverse=True)
+    try:
+        return sorted(folder.glob("*.jsonl"), reverse=True)
+    except FileNotFoundError:
+        return []
 
 
 def rotate(folder: Path, *, keep_months: int, now: int) -> None:

@@ -228,7 +228,7 @@ def mark_stopped(paths: Paths, who: str) -> None:
     """
     for _ in range(3):
         name = marks(paths).next_stop
-        _note(paths, name, f"stopped by {who}; {model.command('start')} goes on")
+        replace_file(paths.scheduler / name, f"stopped by {who}; {model.command('start')} goes on\n".encode(), 0o644)
         if name in marks(paths).stops:
             return
 
@@ -252,12 +252,12 @@ class SiteChanges:
     @property
     def no_submit(self) -> str:
         """`node: what sbatch said` of a job that tried to submit another; "": it may, or nobody knows."""
-        return _noted(self.paths, "no-submit")
+        return self._noted("submit")
 
     @property
     def drops_begin(self) -> str:
         """The job that could begin before its --begin; "": that is kept, or nobody knows."""
-        return _noted(self.paths, "no-begin")
+        return self._noted("begin")
 
     @property
     def drops_hold(self) -> str:
@@ -274,19 +274,22 @@ class SiteChanges:
             self.cache.keep(kind, [shown, now])
         if kind != "hold" and shown:
             with suppress(OSError):
-                _note(self.paths, f"no-{kind}", shown)
+                replace_file(self.paths.scheduler / f"no-{kind}", f"{shown}\n".encode("utf-8", "replace"), 0o644)
 
     def forget(self) -> None:
         """What links have to know is found out anew. Raises OSError."""
         for kind in ("submit", "begin"):
             (self.paths.scheduler / f"no-{kind}").unlink(missing_ok=True)
 
+    def _noted(self, kind: str) -> str:
+        return (read_bytes(self.paths.scheduler / f"no-{kind}") or b"").decode("utf-8", "replace").strip()
+
 
 def remember_admins_word(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
     if admins_word(paths) == why:
         return
-    _note(paths, f"rest.{marks(paths).start}", why)
+    replace_file(paths.scheduler / f"rest.{marks(paths).start}", f"{why}\n".encode(), 0o644)
 
 
 def links(paths: Paths) -> dict[str, LinkRecord]:
@@ -301,7 +304,7 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     except FileNotFoundError:
         return found
     for name in filter(str.isdecimal, names):
-        words = _noted(paths, f"links/{name}").split()
+        words = (read_bytes(paths.scheduler / "links" / name) or b"").decode("ascii", "replace").split()
         if (
             len(words) == _LINK_WORDS
             and words[0] in {"link", "spare"}
@@ -317,8 +320,9 @@ _LINK_WORDS = 4  # kind, slot, fingerprint, when it was written
 
 def remember_link(paths: Paths, job_id: str, link: LinkRecord) -> None:
     """Write down that `job_id` is a link. Raises OSError."""
-    (paths.scheduler / "links").mkdir(mode=0o755, exist_ok=True)
-    _note(paths, f"links/{job_id}", f"{link.kind} {link.slot} {link.fingerprint or '-'} {link.at}")
+    folder = paths.scheduler / "links"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    replace_file(folder / job_id, f"{link.kind} {link.slot} {link.fingerprint or '-'} {link.at}\n".encode(), 0o644)
 
 
 def forget_links(paths: Paths, job_ids: Iterable[str]) -> None:
@@ -329,13 +333,14 @@ def forget_links(paths: Paths, job_ids: Iterable[str]) -> None:
 
 def remember_successor(paths: Paths, job_id: str) -> None:
     """For the spare, which asks who cancelled it, should it be gone. Raises OSError."""
-    if job_id and successor_noted(paths) != job_id:
-        _note(paths, "successor", job_id)
+    path = paths.scheduler / "successor"
+    if job_id and (read_bytes(path) or b"").strip() != job_id.encode():
+        replace_file(path, f"{job_id}\n".encode(), 0o644)
 
 
 def successor_noted(paths: Paths) -> str:
     """What the last link that ran, or tick, left there: a job id; "" where nobody did. Raises OSError."""
-    return _noted(paths, "successor")
+    return (read_bytes(paths.scheduler / "successor") or b"").decode("ascii", "replace").strip()
 
 
 def scrontab_mark(paths: Paths) -> Path:
@@ -353,7 +358,7 @@ def remember_batch_system(paths: Paths, dialect: Dialect) -> None:
     mark = paths.scheduler / f"on-{dialect.name}"
     if not os.path.lexists(mark):
         without = f"without {dialect.commands[0]} on PATH this is no local directory."
-        _note(paths, mark.name, f"Ticks have found {dialect.title} here: {without}")
+        replace_file(mark, f"Ticks have found {dialect.title} here: {without}\n".encode(), 0o644)
 
 
 def batch_system_found(paths: Paths) -> str:
@@ -414,16 +419,8 @@ def expected(paths: Paths) -> tuple[int, int] | None:
 
 def admins_word(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
-    return next(filter(None, (_noted(paths, name) for name in sorted(marks(paths).holds, reverse=True))), "")
-
-
-# --- what stands in a file of scheduler/ as a line -------------------------------------------------------------------
-
-
-def _note(paths: Paths, name: str, text: str) -> None:
-    replace_file(paths.scheduler / name, f"{text}\n".encode("utf-8", "replace"), 0o644)
-
-
-def _noted(paths: Paths, name: str) -> str:
-    """Nothing where there is none. Raises OSError."""
-    return (read_bytes(paths.scheduler / name) or b"").decode("utf-8", "replace").strip()
+    for name in sorted(marks(paths).holds, reverse=True):
+        data = read_bytes(paths.scheduler / name)
+        if data and (word := data.decode("utf-8", "replace").strip()):
+            return word
+    return ""

@@ -55,7 +55,14 @@ def load(state: Path, name: str) -> Record | None:
 
 def every(state: Path) -> Iterator[Record]:
     """All of them; a corrupt file is passed over. Raises OSError."""
-    yield from filter(None, map(usable, sorted(folder(state).glob("*.json"))))
+    try:
+        paths = sorted(folder(state).glob("*.json"))
+    except FileNotFoundError:
+        return
+    for path in paths:
+        record = usable(path)
+        if record is not None:
+            yield record
 
 
 def usable(path: Path) -> Record | None:

@@ -14,9 +14,11 @@ from cronhpc.core.model import (
     Fault,
     LeaveChain,
     MoveLink,
+    Reason,
     Result,
     Submit,
     SubmitLink,
+    Wait,
     command,
 )
 from cronhpc.core.slots import boundary
@@ -58,7 +60,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         via=chain.via if chain.wanted else "",
         caller=chain.caller if ticked else world.kept.caller,
         interval=world.settings.interval,
-        runs_ahead=_runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.by_login else 0,
+        runs_ahead=runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.by_login else 0,
         last_tick=last,
         running=running[0] if running else None,
         next=known[links.SUCCESSOR],
@@ -77,11 +79,15 @@ def _ended_link(job_id: str, end: JobEnd) -> EndedLink:
     return EndedLink(job_id, str(end.result), end.exit_code, end.signal, end.ended, end.node)
 
 
-def _runs_ahead(world: World, plan: Plan, outcomes: Iterable[Outcome], last: int) -> int:
+def runs_ahead(world: World, plan: Plan, outcomes: Iterable[Outcome], last: int) -> int:
     """For so many seconds from the `last` tick on every run is queued: to the first that is not, at most."""
     queued = {id(outcome.decision) for outcome in outcomes if outcome.done is Done.OK}
-    ahead = [d for d in plan.decisions if isinstance(d, Submit) and d.begin is not None and id(d) not in queued]
-    return min([world.settings.ahead, *(max(0, each.key.slot - last) for each in ahead)])
+    begins = [d.begin for d in plan.decisions if isinstance(d, Submit) and id(d) not in queued]
+    begins += [d.slot for d in plan.decisions if isinstance(d, Wait) and d.reason in _TO_COME]
+    return min([world.settings.ahead, *(max(0, at - last) for at in begins if at is not None)])
+
+
+_TO_COME = frozenset({Reason.NOT_DUE, Reason.BUDGET})
 
 
 def _link(jobs: tuple[Job, ...]) -> Link | None:

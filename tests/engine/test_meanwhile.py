@@ -293,7 +293,7 @@ def test_while_a_slot_is_still_to_be_opened_no_later_one_is_claimed(
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
     before = claim("e", "14:30", RELEASED, "7")
     plan = Plan((Withdraw(LATER, "e", "7", "edited"), *ahead("14:30"), *ahead("15:00", name=of)), at("15:00"))
-    seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(at_limit=at_limit))
+    seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(job_limit=int(at_limit)))
     actor = Actor(site, seen)
     monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
     assert [each.done for each in actor.carry_out(plan)] == [Done.REFUSED] * 3

@@ -27,6 +27,13 @@ while [ "$at" -gt 1 ]; do
 done
 exec @SBATCH@ "$@"
 """
+LIMITED = """#!/bin/bash
+# a site that takes five jobs of a user
+exec 9>>"$0.lock"
+flock 9
+[ "$(@SQUEUE@ --me -h -r | wc -l)" -lt 5 ] || { echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2; exit 1; }
+exec @SBATCH@ "$@"
+"""
 SETTINGS = "timezone: UTC\nscheduler: {ahead: 3h}\n"
 
 
@@ -38,17 +45,24 @@ def site(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Iterator[Cron]:
     (cron.root / "scheduler" / "started").unlink()
     (cron.root / "cronhpc.yaml").write_text(SETTINGS)
     drop(cron, "0 * * * *")
-    program = cron.root.parent / "bin" / "sbatch"
-    program.parent.mkdir()
-    program.write_text(WRAPPER.replace("@SBATCH@", shutil.which("sbatch") or ""))
-    program.chmod(0o755)
+    wrapped(cron, WRAPPER)
     yield cron
     lab.drain_queue()
 
 
-def drop(cron: Cron, schedule: str) -> None:
+def wrapped(cron: Cron, text: str) -> None:
+    """Its site's own sbatch."""
+    program = cron.root.parent / "bin" / "sbatch"
+    program.parent.mkdir(exist_ok=True)
+    for name in ("sbatch", "squeue"):
+        text = text.replace(f"@{name.upper()}@", shutil.which(name) or "")
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+def drop(cron: Cron, schedule: str, name: str = "hourly") -> None:
     """The entry, old enough to be believed."""
-    script = cron.root / "cron.d" / "hourly.slurm"
+    script = cron.root / "cron.d" / f"{name}.slurm"
     script.write_text(f"#!/bin/bash\n#CRON {schedule}\ntrue\n")
     cron.lab.wait_for(lambda: age(script) > 4)
 
@@ -64,10 +78,10 @@ def asked(cron: Cron, *words: str) -> subprocess.CompletedProcess[str]:
     return cron.lab.run([sys.executable, "-m", "cronhpc", *words, "--dir", str(cron.root)], check=False, env=env)
 
 
-def waiting(cron: Cron) -> list[str]:
+def waiting(cron: Cron, name: str = "hourly") -> list[str]:
     """The minutes at which runs are to begin."""
     rows = cron.lab.run(["squeue", "-h", "-t", "PENDING", "-o", "%S %k"], env={"TZ": "UTC"}).stdout.splitlines()
-    mine = [row.split(" ")[0] for row in rows if f"cronhpc={cron.id}/hourly@" in row]
+    mine = [row.split(" ")[0] for row in rows if f"cronhpc={cron.id}/{name}@" in row]
     return sorted(when.partition(":")[2] for when in mine)
 
 
@@ -100,6 +114,32 @@ def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron)
     rows = asked(site, "history", "--json").stdout
     assert "lost" not in rows
     assert "stopped" not in [row["result"] for row in json.loads(rows)["runs"] if row.get("what") == "run"]
+
+
+def test_of_few_places_the_earliest_runs_have_them_and_give_way_to_what_is_due(site: Cron) -> None:
+    wrapped(site, LIMITED)
+    (site.root / "cronhpc.yaml").write_text("timezone: UTC\nscheduler: {ahead: 12h}\n")
+    told = asked(site, "start", "--via", "login")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "submitted 5 runs of the next 5 h, as no more jobs fit" in told.stdout + told.stderr
+    assert "not submitted" not in told.stdout
+    planned = asked(site, "plan").stdout
+    assert "the site takes 5 jobs of yours at a time" in planned
+    assert planned.count("ahead") == 1, "whether one more fits by now"
+    assert asked(site, "tick").returncode == 0, "nobody has to look"
+
+    drop(site, "30 * * * *", "half")
+    asked(site, "tick")
+    assert sorted(map(len, (waiting(site), waiting(site, "half")))) == [2, 3], "the earliest of both"
+    told = asked(site, "run", "half")
+    assert told.returncode == 0, told.stdout + told.stderr
+    site.lab.wait_for(lambda: len(waiting(site)) + len(waiting(site, "half")) == 4)
+    assert "runs are queued until" in asked(site, "status").stdout
+    site.lab.wait_for(lambda: len(site.lab.squeue()) == 4)
+    asked(site, "tick")
+    assert len(waiting(site)) + len(waiting(site, "half")) == 5, "and it is queued again once a place is free"
+    rows = json.loads(asked(site, "history", "--json").stdout)["runs"]
+    assert {row["result"] for row in rows if row.get("what") == "run"} <= {"ok"}, "a run that gave way is not cancelled"
 
 
 def test_start_waits_for_an_entry_that_was_dropped_just_now(site: Cron) -> None:

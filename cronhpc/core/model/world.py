@@ -64,7 +64,7 @@ class SchedulerState:
     no_spare: str = ""  # why there can be none (two or three submit slots), in words
     no_spare_at: Instant = 0
     no_submit_slot: bool = False  # it takes the place of the runs: it goes
-    at_limit: bool = False  # the last tick that could submit met a limit: what was held up is submitted one by one
+    job_limit: int = 0  # of this user's jobs in the queue, as a refused one showed; 0: none is known
     bad_nodes: tuple[tuple[str, Instant, str], ...] = ()  # as BadNode
     noted: tuple[str, ...] = ()  # finished claims whose rows are written and counted
     forgotten: tuple[Instant, bool] | None = None  # when the file was found cut off, and whether a tick has told it
