@@ -164,7 +164,7 @@ class _Look:
         """The live jobs that these cover."""
         if self.world is None:
             return ()
-        index = Index.of(self.world)
+        index = self.world.once(Index)
         return tuple({job.shown: job for each in switches for job in index.reached(each)}.values())
 
 

@@ -67,23 +67,18 @@ def conditions(
     `stopped`: by a switch's path what it stopped in this tick, in words.
     """
     goes_on = _going_on(world, outcomes)
-    conditions = [
-        each
-        for entry in world.entries
-        if (
-            each := _of_entry(
-                entry.name, states.get(entry.name), world.dialect, tried_again=entry_id(entry.name) in goes_on
-            )
-        )
-    ]
+    conditions = []
+    for entry in world.entries:
+        name, state = entry.name, states.get(entry.name, model.NEW_STATE)
+        kind, text = _of_entry(name, state, world.dialect, tried_again=entry_id(name) in goes_on)
+        if kind:
+            conditions.append(Condition(f"{kind} {name}", kind, f"{name} " + text, name, *_run_of(state)))
     for switch in world.switches.found:
         if not switch.expired(world.now):
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             conditions.append(Condition(_subject(switch), "stopped", text))
-    on_hold = next(
-        (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain) and not o.decision.cause.at_work),
-        None,
-    )
+    left = (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain))
+    on_hold = next((each for each in left if not each.cause.at_work), None)
     if on_hold is not None:
         conditions.append(
             Condition("chain rests", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why)
@@ -119,26 +114,20 @@ def _going_on(world: World, outcomes: Sequence[Outcome]) -> set[str]:
     return {key.entry for key, goes_on in claims.items() if goes_on}
 
 
-def _of_entry(name: str, state: EntryState | None, dialect: Dialect, *, tried_again: bool) -> Condition | None:
-    if state is None:
-        return None
+def _of_entry(name: str, state: EntryState, dialect: Dialect, *, tried_again: bool) -> tuple[str, str]:
+    """The kind of what stands, and what is said behind the entry's name; "" where all is well."""
     if state.suspended is not None:
         after = f"after {count(state.failures, 'failure')} in a row"
-        text = f"{name} is suspended {after}; go on with: " + model.command("resume", name)
-        return Condition(f"suspended {name}", "suspended", text, name, *_run_of(state))
+        return "suspended", f"is suspended {after}; go on with: " + model.command("resume", name)
     result = str(state.last.get("result", ""))
     if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled fixes nothing
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
-        how = f": {result}{_how(state, dialect)}" if result in FAILURES else ""
-        return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name, *_run_of(state))
+        return "failed", f"failed {times}" + (f": {result}{_how(state, dialect)}" if result in FAILURES else "")
     if result == Result.PREEMPTED and not tried_again:
-        return Condition(
-            f"failed {name}", "failed", f"{name} was preempted{_how(state, dialect)}", name, *_run_of(state)
-        )
+        return "failed", f"was preempted{_how(state, dialect)}"
     if result == Result.MISSED:
-        missed = _missing(state.last.get("detail", ""), state.last.get("count"))
-        return Condition(f"missed {name}", "missed", f"{name} {missed}", name)
-    return None
+        return "missed", _missing(state.last.get("detail", ""), state.last.get("count"))
+    return "", ""
 
 
 def _run_of(state: EntryState) -> tuple[str, str]:
@@ -232,15 +221,12 @@ def told(
     alerts: list[Alert] = []
     kept: dict[str, Told] = {}
     for each in standing:
-        row = known.get(each.subject)
-        if row is None:
-            alerts.append(Alert("new", each.kind, each.text, each.entry, now, job=each.job, log=each.log))
-            kept[each.subject] = Told(each.kind, now, now, each.entry)
-            continue
-        reminds = now - row.told >= REMIND
-        if reminds:
-            alerts.append(Alert("still", each.kind, each.text, each.entry, row.since, job=each.job, log=each.log))
-        kept[each.subject] = replace(row, told=now if reminds else row.told)
+        before = known.get(each.subject)
+        phase = "new" if before is None else "still" if now - before.told >= REMIND else ""
+        row = before or Told(each.kind, now, now, each.entry)
+        if phase:
+            alerts.append(Alert(phase, each.kind, each.text, each.entry, row.since, job=each.job, log=each.log))
+        kept[each.subject] = replace(row, told=now) if phase else row
     others = {row.entry: subject for subject, row in kept.items() if row.entry}
     for subject, row in known.items():
         if subject not in kept:

@@ -267,7 +267,7 @@ def decide(world: World) -> Iterator[Decision]:
         return
     entries = world.known()
     absent = absences(world)
-    by_key, by_id = _by_key(world), world.jobs()
+    by_key = _by_key(world)
     for each in world.claims:
         entry = entries.get(each.key.entry)
         claim = _named(each, entry)
@@ -278,7 +278,7 @@ def decide(world: World) -> Iterator[Decision]:
         elif claim.state is ClaimState.CLAIMED:
             yield from _without_id(world, claim, entry, by_key.get(claim.key, []))
         else:
-            rows = [job for job in by_id.get(claim.job_id or "", ()) if records(world).is_run(claim, job)]
+            rows = [*records(world).rows_of(claim)]
             if rows or claim.job_id not in absent:
                 yield from _with_id(world, claim, entry, rows)
         yield from _twins(claim, by_key.pop(claim.key, []))

@@ -95,6 +95,7 @@ class Records:
         self._entries = world.known()
         self._names = link_names(world.directory_id)
         self._claims = world.claimed()
+        self._rows = world.jobs()
         self._unrecorded = [c for c in world.claims if c.state is ClaimState.CLAIMED and not c.job_id and not c.job_end]
         self._records: dict[str, list[_Record]] = {}
         self._submitted = {job.id: job.submitted for job in world.listed}
@@ -134,9 +135,9 @@ class Records:
         owner = self.of(job)
         return owner.link if owner is not None else None
 
-    def is_run(self, claim: Claim, job: Job) -> bool:
-        """Whether `job`, which has the claim's id, is its job."""
-        return self.key(job) == claim.key
+    def rows_of(self, claim: Claim) -> Iterator[Job]:
+        """The rows of the queue that are its job: those of its id, unless that is another's by now."""
+        return (job for job in self._rows.get(claim.job_id or "", ()) if self.key(job) == claim.key)
 
     def doubtful(self, jobs: Sequence[Job]) -> Iterator[Job]:
         """Jobs of recorded ids whose comment and submit time do not say so: requeued, or another's.
@@ -185,17 +186,18 @@ class Records:
 
     def _says(self, owner: Owner, job: Job) -> bool:
         """Whether the job's own comment says the same."""
-        words = job.token_of(self.directory_id)
-        if words is None:
-            return False
-        first = words.partition(" ")[0]
+        first = self._token(job)[0]
         return first == str(owner.key) if owner.key is not None else bool(owner.link) and first in {"link", "spare"}
 
     # --- by token
 
+    def _token(self, job: Job) -> list[str]:
+        """The words of the comment that are ours; a single empty one where none are."""
+        return (job.token_of(self.directory_id) or "").split(" ")
+
     def by_token(self, job: Job) -> Owner | None:
         """What the comment says, where nothing else about the job speaks against it: comments are copied, too."""
-        first, *words = (job.token_of(self.directory_id) or "").split(" ")
+        first, *words = self._token(job)
         if first in {"link", "spare"}:
             owner = Owner(link=_link(first, words, job))
         elif (key := Key.of(first)) is not None and self._in_time(key, job):
@@ -237,10 +239,8 @@ class Records:
 
     def _with_words(self, owner: Owner, job: Job) -> Owner:
         """A link's comment is newer than its record where a tick has moved it."""
-        if owner.link is None:
-            return owner
-        first, *words = (job.token_of(self.directory_id) or "").split(" ")
-        return Owner(link=_link(first, words, job)) if first in {"link", "spare"} else owner
+        first, *words = self._token(job)
+        return Owner(link=_link(first, words, job)) if owner.link and first in {"link", "spare"} else owner
 
     def _alike(self, owner: Owner, job: Job) -> bool:
         """Whether the job's log, script or name is what we gave it; yes where nothing of that is known."""
@@ -327,7 +327,6 @@ class Lives:
     def of(cls, world: World, but: Container[Key] = ()) -> Lives:
         """Where the queue is unknown, every attempt that is not finished may be live. `but`: those are not."""
         absent = absences(world)
-        shown = world.jobs()
         by_entry: dict[str, list[Claim]] = {}
         for claim in world.claims:
             if world.queue is None:
@@ -336,9 +335,8 @@ class Lives:
                 lives = False
             else:
                 missing = absent.get(claim.job_id or "")
-                rows = shown.get(claim.job_id or "", ())
                 lives = claim.fresh or (missing is not None and missing.may_live)
-                lives = lives or any(job.live and records(world).is_run(claim, job) for job in rows)
+                lives = lives or any(job.live for job in records(world).rows_of(claim))
             if lives and claim.key not in but:
                 by_entry.setdefault(claim.key.entry, []).append(claim)
         return cls({entry: tuple(claims) for entry, claims in by_entry.items()}, absent)
@@ -389,8 +387,7 @@ def _unlisted(world: World, job_id: str | None, name: str, at: int) -> Job | Non
 
 def runs(world: World, claim: Claim) -> bool:
     """Whether the queue shows that the attempt's job has begun and not ended."""
-    rows = world.jobs().get(claim.job_id or "", ())
-    return any(job.live and not job.waits and records(world).is_run(claim, job) for job in rows)
+    return any(job.live and not job.waits for job in records(world).rows_of(claim))
 
 
 def absences(world: World) -> dict[str, Absence]:
@@ -436,14 +433,11 @@ def _absent(world: World) -> Iterator[Claim]:
 
     Where another job has its id by now, the controller has forgotten it: that needs no second look.
     """
-    if world.queue is None:
-        return
-    shown = world.jobs()
-    for claim in world.claims:
+    for claim in world.claims if world.queue is not None else ():
         if not claim.job_id or claim.state not in _WITH_JOB or claim.damaged or claim.fresh:
             continue
         ended = world.job_ends is not None and claim.job_id in world.job_ends
-        if not ended and not any(records(world).is_run(claim, job) for job in shown.get(claim.job_id, ())):
+        if not ended and not any(records(world).rows_of(claim)):
             yield claim
 
 

@@ -106,31 +106,27 @@ def _below(path: str, folder: str) -> bool:
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class Index:
-    """The live jobs of the queue, and those that it does not list yet, by all that a switch may call them."""
+    """The live jobs of the queue, and those that it does not list yet, by all that a switch may call them.
 
-    world: World
-    by_id: dict[str, list[Job]] = field(default_factory=dict)
-    by_name: dict[str, list[Job]] = field(default_factory=dict)  # links of any chain are not among these
-    by_entry: dict[str, list[Job]] = field(default_factory=dict)
+    Empty where the queue is unknown.
+    """
 
-    @classmethod
-    def of(cls, world: World) -> Index:
-        """Empty where the queue is unknown."""
-        index = cls(world)
-        ours = records(world)
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.by_id: dict[str, list[Job]] = {}
+        self.by_name: dict[str, list[Job]] = {}  # links of any chain are not among these
+        self.by_entry: dict[str, list[Job]] = {}
         for job in (*world.listed, *unlisted(world)):
             if job.live:
-                index.by_id.setdefault(job.id, []).append(job)
+                self.by_id.setdefault(job.id, []).append(job)
                 if job.raw_id:
-                    index.by_id.setdefault(job.raw_id, []).append(job)
+                    self.by_id.setdefault(job.raw_id, []).append(job)
                 if not is_link(world, job):
-                    index.by_name.setdefault(job.name, []).append(job)
-                    owner = ours.of(job)
+                    self.by_name.setdefault(job.name, []).append(job)
+                    owner = records(world).of(job)
                     if owner is not None:
-                        index.by_entry.setdefault(owner.entry, []).append(job)
-        return index
+                        self.by_entry.setdefault(owner.entry, []).append(job)
 
     def reached(self, switch: Switch) -> tuple[Job, ...]:
         """The jobs that `switch` covers now; of an array of which it names tasks just those."""
@@ -173,12 +169,9 @@ def reachable(world: World) -> bool:
 
 def strangers(world: World) -> tuple[str, ...]:
     """Ids of jobs that switches reach and cronhpc did not submit: a scrontab's own may be among them."""
-    index = Index.of(world)
-    ids: dict[str, None] = {}
-    for kind in ("kill", "pause"):
-        for _, jobs in _assigned(world, index, kind):
-            ids.update((j.id, None) for j in jobs if records(world).of(j) is None and j.state != "COMPLETING")
-    return tuple(ids)
+    reached = (job for kind in ("kill", "pause") for _, jobs in _assigned(world, kind) for job in jobs)
+    ids = (job.id for job in reached if records(world).of(job) is None and job.state != "COMPLETING")
+    return tuple(dict.fromkeys(ids))
 
 
 # --- what is decided -----------------------------------------------------------------------------------------------
@@ -188,25 +181,24 @@ def decide(world: World) -> Iterator[Decision]:
     """What standing switches, and those that went, do to the jobs in the queue."""
     if world.queue is None or not (world.switches.found or any(j.comment.startswith(PAUSED) for j in world.listed)):
         return
-    index = Index.of(world)
     ending: set[str] = set()
-    for switch, jobs in _assigned(world, index, "kill"):
-        yield from _stop(world, index, switch, jobs)
+    for switch, jobs in _assigned(world, "kill"):
+        yield from _stop(world, switch, jobs)
         ending.update(job.shown for job in jobs)
-    for switch, jobs in _assigned(world, index, "pause"):
+    for switch, jobs in _assigned(world, "pause"):
         loose = [j for j in jobs if j.state == "PENDING" and not j.held and j.from_scrontab is False]
         loose = [j for j in loose if j.shown not in ending]
         if loose:
             yield Hold(switch, tuple(loose))
     if not world.switches.unknown:
-        yield from _unhold(world, index, ending)
+        yield from _unhold(world, ending)
 
 
-def _assigned(world: World, index: Index, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
+def _assigned(world: World, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
     """Each reached job under one switch: of several the one with the shortest grace, then the first."""
     taken: set[str] = set()
     for switch in sorted(world.standing(kind), key=lambda each: _grace(_setting(world, each))):
-        jobs = [job for job in index.reached(switch) if job.shown not in taken]
+        jobs = [job for job in world.once(Index).reached(switch) if job.shown not in taken]
         taken.update(job.shown for job in jobs)
         if jobs:
             yield switch, jobs
@@ -216,12 +208,13 @@ def _grace(setting: SwitchSetting | None) -> int:
     return setting.warn_before if setting is not None and setting.warn_signal else 0
 
 
-def _stop(world: World, index: Index, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
+def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
     setting = _setting(world, switch)
     grace = _grace(setting)
+    by_id = world.once(Index).by_id
     reached = {of: {job.shown for job in rows} for of, rows in grouped(jobs, lambda job: job.id).items()}
-    whole = {of for of, shown in reached.items() if shown >= {j.shown for j in index.by_id[of] if j.id == of}}
+    whole = {of for of, shown in reached.items() if shown >= {j.shown for j in by_id[of] if j.id == of}}
 
     def target(job: Job) -> str:
         """An array by its id only where all of it is reached: its tasks may differ in name or partition."""
@@ -270,13 +263,14 @@ def _stage(world: World, job: Job, target: str, grace: int) -> str:
     return "waiting" if world.now < warned + grace else "running"
 
 
-def _unhold(world: World, index: Index, ending: set[str]) -> Iterator[Unhold]:
+def _unhold(world: World, ending: set[str]) -> Iterator[Unhold]:
     """Those with our pause tag that no pause covers any more. Another cron directory's tags are its own."""
     tag = f"{PAUSED}{world.directory_id}"
-    tagged = [j for of, jobs in index.by_id.items() for j in jobs if j.comment.partition(" ")[0] == tag and j.id == of]
+    by_id = world.once(Index).by_id
+    tagged = [j for of, jobs in by_id.items() for j in jobs if j.comment.partition(" ")[0] == tag and j.id == of]
     if not tagged:
         return
-    paused = grouped((job for _, jobs in _assigned(world, index, "pause") for job in jobs), lambda job: job.id)
+    paused = grouped((job for _, jobs in _assigned(world, "pause") for job in jobs), lambda job: job.id)
     gone = [_without(job, paused.get(job.id, [])) for job in tagged if job.shown not in ending]
     loose = tuple(job for job in gone if job is not None)
     if loose:
@@ -534,7 +528,7 @@ def unmatched(world: World) -> list[Problem]:
     """
     if world.queue is None:
         return []
-    index = Index.of(world)
+    index = world.once(Index)
     known = {ALL, *(row.name for row in world.settings.switches)}
     for entry in world.known().values():
         known |= {entry.name, entry.job_name}
@@ -563,7 +557,7 @@ def matching(world: World, pattern: str) -> tuple[str, ...]:
     """The names that `train*` means now: entries, series, and jobs in the queue that are no runs of theirs."""
     of_entries = [entry.name for entry in world.known().values()]
     called = {name for entry in world.known().values() for name in (entry.name, entry.job_name)}
-    of_jobs = [name for name in Index.of(world).by_name if name not in called]
+    of_jobs = [name for name in world.once(Index).by_name if name not in called]
     return tuple(dict.fromkeys(name for name in (*of_entries, *sorted(of_jobs)) if fnmatchcase(name, pattern)))
 
 

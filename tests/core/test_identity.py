@@ -95,7 +95,7 @@ def test_a_job_of_a_recorded_id(row: Job) -> None:
     """What the record says counts for kill switches, overlap and the end of a run alike."""
     ours = row in OURS.values()
     one = of(RAN, row)
-    assert records(one).is_run(RAN, row) == ours
+    assert (row in records(one).rows_of(RAN)) == ours
     stopped = of(RAN, row, switches=(switch("ALL"),))
     assert ("Stop" in {type(d).__name__ for d in plan(stopped).decisions}) == ours
     assert any(isinstance(d, Finish) for d in plan(one).decisions) != ours

@@ -377,7 +377,7 @@ def test_an_id_that_was_used_again(more: dict[str, Any], again: bool) -> None:  
     mine = claim("e", "13:00", ClaimState.RELEASED, "7")
     other = job(7, **more)
     one = world("16:00", entry("e"), jobs=(other,), claims=(mine,))
-    assert records(one).is_run(mine, other) != again
+    assert (other in records(one).rows_of(mine)) != again
     assert bool(Lives.of(one).of_entry("e")) != again
     finished = [d for d in plan(one).decisions if isinstance(d, Finish)]
     assert [d.job_end.result for d in finished] == ([Result.UNKNOWN] if again else [])

@@ -33,7 +33,7 @@ def test_what_a_switch_takes_for_another_is_no_name(name: str) -> None:
 def test_any_other_name_stops_no_job_by_its_number(name: str) -> None:
     assert unswitchable(name, "") is None
     jobs = (Job("57", "RUNNING"), Job("57", "PENDING", tasks="[1-9]"))
-    index = Index.of(replace(WORLD, queue=Queue(jobs)))
+    index = Index(replace(WORLD, queue=Queue(jobs)))
     assert index.reached(Switch("kill", name, f"/x/{name}", "bob", NOW)) == ()
 
 
