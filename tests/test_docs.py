@@ -108,7 +108,7 @@ def refused(words: list[str]) -> str:
 def options() -> set[str]:
     """Every option there is: of the commands, of `#CRON` lines, of sbatch, and of the programs in deploy/."""
     known = {word for parser in PARSERS.values() for action in parser._actions for word in action.option_strings}
-    known |= {f"--{name}" for name in policy.NAMES} | SHIPPED.keys()
+    known |= {f"--{name}" for name in policy.POLICIES} | SHIPPED.keys()
     for program in OTHER_PROGRAMS:
         known |= set(re.findall(r"--[a-z][a-z-]+", (TOP / program).read_text(encoding="utf-8")))
     lab = "".join(path.read_text(encoding="utf-8") for path in (TOP / "deploy/lab/slurmlab").glob("*.py"))
@@ -155,7 +155,7 @@ def test_schedules_in_the_docs_are_accepted(block: str) -> None:
 
 def test_the_docs_name_every_policy() -> None:
     readme = (TOP / "README.md").read_text(encoding="utf-8")
-    assert [name for name in policy.NAMES if f"--{name}" not in readme] == []
+    assert [name for name in policy.POLICIES if f"--{name}" not in readme] == []
 
 
 def test_the_files_that_contributors_are_sent_to_are_there() -> None:

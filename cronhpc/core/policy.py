@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cronhpc.core.model import Policies, Problem
-from cronhpc.cron import values
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import nearest, replace
 
 CATCH_UP = ("latest", "all", "none")
 OVERLAP = ("skip", "allow", "replace", "queue")
@@ -54,15 +53,10 @@ def _shortened(value: str) -> str:
 
 
 def _unknown(name: str, line: int) -> Problem:
-    near = nearest(name)
-    fix = f"Did you mean --{near}?" if near else f"There are --{', --'.join(NAMES)}."
-    return Problem("E102", f"--{name}: there is no such policy.", fix, line=line, key=name)
-
-
-def nearest(name: str) -> str | None:
-    """The policy most like a misspelt `name`, or None."""
     plain = name.lower().replace("_", "-")
-    return values.nearest(_KNOWN_AS.get(plain, plain), NAMES)
+    near = nearest(_KNOWN_AS.get(plain, plain), POLICIES)
+    fix = f"Did you mean --{near}?" if near else f"There are --{', --'.join(POLICIES)}."
+    return Problem("E102", f"--{name}: there is no such policy.", fix, line=line, key=name)
 
 
 def _one_of(*choices: str) -> Callable[[str | None], str]:
@@ -162,8 +156,6 @@ POLICIES = {
         "fetched at start (/start), success and failure (/fail), in the way of healthchecks; its script "
         "is read when the job starts"),
 }  # fmt: skip
-NAMES = tuple(POLICIES)
-ABOUT = {name: row[1:] for name, row in POLICIES.items()}  # for the docs: values, default, meaning
 _KNOWN_AS = {
     "tz": "timezone",
     "cron-tz": "timezone",

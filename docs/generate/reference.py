@@ -170,7 +170,7 @@ def _schedules() -> Iterator[Prose | Lines | Rows]:
         "`defaults:` and in a row of `entries:`, without their dashes."
     )
     yield Lines("#CRON */30 8-18 * * mon-fri --timezone=Europe/Paris --overlap=skip --retries=2", "bash")
-    rows = [(f"`--{name}`", values, plain, what) for name, (values, plain, what) in policy.ABOUT.items()]
+    rows = [(f"`--{name}`", values, plain, what) for name, (_, values, plain, what) in policy.POLICIES.items()]
     yield Rows(("policy", "values", "default", "meaning"), rows)
     yield Prose("A duration is `90s`, `10m`, `1h30m`, `7d`.")
 

@@ -104,7 +104,7 @@ def test_every_command_and_option_is_there(fmt: str, name: str) -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_every_setting_policy_code_and_variable_is_there(fmt: str) -> None:
     wanted = [row.key for row in schema.TABLE]
-    wanted += [*schema.ENTRY_KEYS, *schema.SWITCH_KEYS, *policy.NAMES, *lint.OF_SCRIPTS, *OF_FILES]
+    wanted += [*schema.ENTRY_KEYS, *schema.SWITCH_KEYS, *policy.POLICIES, *lint.OF_SCRIPTS, *OF_FILES]
     wanted += [*reference.RUN_VARIABLES, *reference.READ_VARIABLES, *reference.EXIT_CODES]
     text = shown(fmt).replace("\\(aq", "'").replace("\\[u2026]", "…")
     assert [word for word in wanted if word not in text] == []
@@ -141,8 +141,8 @@ def test_the_variables_are_those_that_the_program_and_its_scripts_know() -> None
 
 def test_every_policy_is_told_with_its_default() -> None:
     plain = Policies()
-    assert tuple(policy.ABOUT) == policy.NAMES == schema.POLICIES
-    for name, (values, default, meaning) in policy.ABOUT.items():
+    assert tuple(policy.POLICIES) == schema.POLICIES
+    for name, (_, values, default, meaning) in policy.POLICIES.items():
         value = getattr(plain, name.replace("-", "_"))
         assert values
         assert meaning
@@ -151,11 +151,11 @@ def test_every_policy_is_told_with_its_default() -> None:
 
 
 def test_a_policys_values_are_taken_and_others_are_not() -> None:
-    words = {name: values.split(", ") for name, (values, _, _) in policy.ABOUT.items()}
+    words = {name: values.split(", ") for name, (_, values, _, _) in policy.POLICIES.items()}
     words = {name: values for name, values in words.items() if len(values) > 1 and all(map(str.isalpha, values))}
     assert {"catch-up", "overlap"} <= set(words)
     assert [v for name in words for v in words[name] if policy.parse_policies([(name, v, 1)])[1] != ()] == []
-    ranges = {name: match for name, (values, _, _) in policy.ABOUT.items() if (match := _RANGE.search(values))}
+    ranges = {name: match for name, (_, values, _, _) in policy.POLICIES.items() if (match := _RANGE.search(values))}
     assert {"retries", "catch-up-limit"} <= set(ranges)
     for name, match in ranges.items():
         tried = (match[1], match[2], str(int(match[2]) + 1))

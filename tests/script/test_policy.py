@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.core.model import Policies
-from cronhpc.core.policy import DEFAULTS, NAMES, parse_policies
+from cronhpc.core.policy import DEFAULTS, POLICIES, parse_policies
 
 GOOD: dict[str, tuple[str, str | None, object]] = {
     "timezone": ("timezone", "Europe/Paris", "Europe/Paris"),
@@ -92,7 +92,7 @@ def test_an_unknown_policy_names_the_nearest(name: str, near: str) -> None:
 
 def test_a_policy_unlike_any_lists_all() -> None:
     _, (problem,) = parse_policies([("xyzzy", None, 1)])
-    assert all(f"--{name}" in problem.fix for name in NAMES)
+    assert all(f"--{name}" in problem.fix for name in POLICIES)
 
 
 def test_later_pairs_and_later_layers_win() -> None:
@@ -102,4 +102,4 @@ def test_later_pairs_and_later_layers_win() -> None:
 
 
 def test_every_field_has_a_policy() -> None:
-    assert {name.replace("-", "_") for name in NAMES} == set(Policies.__slots__)
+    assert {name.replace("-", "_") for name in POLICIES} == set(Policies.__slots__)

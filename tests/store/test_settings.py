@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhpc.core.model import EntryRow, Settings, SettingsError, SwitchSetting
-from cronhpc.core.policy import NAMES
+from cronhpc.core.policy import POLICIES
 from cronhpc.store import schema
 from cronhpc.store.memory import settings_from_json, settings_to_json
 from cronhpc.store.settings import EditError, default_text, edited, parse_settings, quoted, read_settings
@@ -436,7 +436,7 @@ def test_every_kind_has_a_reader_and_a_name() -> None:
 
 
 def test_policies_are_those_of_the_core() -> None:
-    assert set(schema.POLICIES) == set(NAMES)
+    assert set(schema.POLICIES) == set(POLICIES)
 
 
 def uncommented(text: str) -> str:
