@@ -18,12 +18,12 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
-    PAUSED,
     Call,
     ClaimState,
     CronhpcError,
     Done,
     Finish,
+    Job,
     Key,
     Plan,
     Reason,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from cronhpc.core.model import Decision, Job, Outcome
+    from cronhpc.core.model import Decision, Outcome
     from cronhpc.script.header import Header
 
 
@@ -541,7 +541,7 @@ class _Again:
         for switch in self.world.standing("pause"):
             if stop.names(switch, self.name):
                 comment = self.record.comment or token(self.world.directory_id, str(key))
-                self.site.batch.hold([job_id], f"{PAUSED}{self.world.directory_id} {comment}")
+                self.site.batch.hold([job_id], stop.with_pause_tag(self.world, Job(job_id, "PENDING", comment=comment)))
                 self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")
                 return
 

@@ -286,12 +286,15 @@ def test_a_kill_switch_ends_it(name: str, stage: Stage) -> None:
     assert stage.waiting() == {}
 
 
-def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage) -> None:
+@pytest.mark.parametrize("own", ["", "x" * 1024], ids=["no comment", "a comment that leaves the tag no room"])
+def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage, own: str) -> None:
+    (stage.place / "watch.slurm").write_text(text_of(f"#SBATCH --comment={own}" if own else ""))
     (stage.site.paths.pause / "watch").touch()
     answer = stage.again()
     assert answer.code == 0
     assert stage.waiting() == {"101": "held"}
     assert stage.batch.jobs["101"].comment.startswith("cronhpc-paused/")
+    assert len(stage.batch.jobs["101"].comment) <= 1024  # Slurm takes no more
 
 
 # --- what cannot be a series ---------------------------------------------------------------------------------------
