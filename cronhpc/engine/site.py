@@ -76,13 +76,16 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
         problems = (*problems, emptied(paths.settings))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
-    saved = _saved_environment(paths) or environ
+    saved = dict(environ)
+    with suppress(OSError):  # what `start` was called in
+        saved = environment(paths.state / "environment.json")[0] or saved
     if anew and present(environ):
         saved = {**{name: saved[name] for name in KEPT if name in saved}, **environ}
     saved = {**saved, **{n: environ[n] for n in KEPT if n in environ}}
     saved = _with_commands(saved, environ)
     batch = connect(
-        backend or settings.backend or _backend_so_far(paths, saved),
+        # what a tick has once found, for ever: crontab's PATH must not make runs local ones
+        backend or settings.backend or ("" if present(saved) else batch_system_found(paths)),
         settings,
         saved,
         paths.state,
@@ -111,11 +114,6 @@ def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[st
     here = None if present(saved) else present(environ)
     found = which(here.commands[0], environ) if here else None
     return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"} if found else saved
-
-
-def _backend_so_far(paths: Paths, environ: Mapping[str, str]) -> str:
-    """The batch system that a tick has once found, for ever: crontab's PATH must not make runs local ones."""
-    return "" if present(environ) else batch_system_found(paths)
 
 
 def _script_options(data: bytes) -> dict[str, str]:
@@ -221,14 +219,6 @@ def must_be_safe(paths: Paths) -> None:
     refused = trust.directory_refusal(paths, os.getuid())
     if refused is not None:
         raise SettingsError((refused if refused.file == "state" else replace(refused, file="cronhpc.yaml"),))
-
-
-def _saved_environment(paths: Paths) -> dict[str, str] | None:
-    """What `start` was called in."""
-    try:
-        return environment(paths.state / "environment.json")[0]
-    except OSError:
-        return None
 
 
 def directory_id(paths: Paths) -> str:
