@@ -66,12 +66,12 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         cache = load_cache(paths.state / "cache.json")
     except OSError:
         cache = Cache()
-    seen = _lasting_print_of(paths.settings)  # before it is read: an edit from then on is another print
-    cached = _cached_settings(paths, cache)
+    stamp = os.stat(paths.settings)  # noqa: PTH116 - one stat, before it is read: an edit from then on is another print
+    seen, cached = _lasting_print(stamp), _cached_settings(stamp, cache)
     if cached is None:
         cache = Cache()  # whatever was read with other settings
     settings, problems = (cached, ()) if cached is not None else _read_settings(paths)
-    if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
+    if not stamp.st_size:
         from cronhpc.store.settings import emptied
 
         problems = (*problems, emptied(paths.settings))
@@ -169,9 +169,8 @@ def others_at_work(site: Site, *, is_link: bool = False) -> list[Problem]:
     return [problem for problem in found if problem is not None]
 
 
-def _lasting_print_of(path: Path) -> list[int]:
+def _lasting_print(found: os.stat_result) -> list[int]:
     """None where an edit in this very second could have the same: the disk tells whole seconds."""
-    found = os.stat(path)  # noqa: PTH116 - beside the other stat calls
     whole = not found.st_mtime_ns % 10**9
     young = whole and abs(time.time() - found.st_mtime) < _YOUNG  # noqa: TID251 - nothing is decided by it
     return [] if young else fingerprint(found)
@@ -180,11 +179,11 @@ def _lasting_print_of(path: Path) -> list[int]:
 _YOUNG = 3  # seconds
 
 
-def _cached_settings(paths: Paths, cache: Cache) -> Settings | None:
+def _cached_settings(found: os.stat_result, cache: Cache) -> Settings | None:
     """None where the file has changed since, or another version of cronhpc kept them: then it is parsed anew."""
     known = cache.get("settings")
     try:
-        if known and known[0] == fingerprint(os.stat(paths.settings)):  # noqa: PTH116 - beside the other stat calls
+        if known and known[0] == fingerprint(found):
             return settings_from_json(known[1])
     except ValueError:
         pass
