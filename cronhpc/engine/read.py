@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, stop
@@ -140,7 +141,10 @@ def _of_jobs(changes: SiteChanges, world: World) -> Iterator[Problem]:
 def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
     """What is wrong with the cron directory as a whole, its settings and its state/. Raises StateError, OSError."""
     yield from site.problems
-    yield from _full_disk(site.paths)
+    with suppress(OSError):  # what cannot be read is named where it is read
+        if logs.full(logs.space(site.paths.root)):  # it must not look well until ticks grow old
+            what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
+            yield Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")
     yield from others_at_work(site, is_link=link != "")
     yield from lease.problems(site.paths.state / "lease")
     yield from damage.of_entries(memory, now)
@@ -210,17 +214,6 @@ def _logged(paths: Paths, world: World) -> tuple[Mapping[str, Mapping[int, int]]
     for key in keys:
         found[key.entry][key.slot] = known.get(key.entry, {}).get(key.slot, 0)
     return found, problems
-
-
-def _full_disk(paths: Paths) -> list[Problem]:
-    """A disk that takes nothing more lets nobody submit or record: it must not look well until ticks grow old."""
-    try:
-        if not logs.full(logs.space(paths.root)):
-            return []
-    except OSError:
-        return []  # what cannot be read is named where it is read
-    what = f"the disk of {paths.root} is full: nothing can be submitted or recorded."
-    return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
 
 
 def _with_jobs(site: Site, world: World) -> tuple[World, Sequence[Problem]]:

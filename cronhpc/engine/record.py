@@ -81,19 +81,16 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
 
 
 def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
-    """What a full disk can still remember is in a file's name and time."""
-    said = problems[0].what if problems else _scarce(site)
+    """What a full disk can still remember is in a file's name and time.
+
+    Where it is nearly full logs are cleaned to half their limits, and people are told before it is too late.
+    """
+    said = problems[0].what if problems else ""
+    with suppress(OSError):  # named where logs are cleaned
+        if not said and (scarce := logs.scarce(logs.space(site.paths.log), site.settings.logs_total)):
+            said = f"the disk is nearly full: {scarce}; of logs half as much is kept"
     phase = damage.told_of_disk(site.paths.state, now, full=bool(said), again=alerts.REMIND)
     return [Alert(phase, "disk", said or "fine again: the disk", since=now)] if phase else []
-
-
-def _scarce(site: Site) -> str:
-    """The disk is nearly full: logs are cleaned to half their limits, and people are told before it is too late."""
-    try:
-        said = logs.scarce(logs.space(site.paths.log), site.settings.logs_total)
-    except OSError:
-        return ""  # named where logs are cleaned
-    return f"the disk is nearly full: {said}; of logs half as much is kept" if said else ""
 
 
 class _Keeper:
