@@ -89,7 +89,7 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-def _write_new(path: str, data: bytes, mode: int, *, durable: bool = True) -> None:
+def _write_new(path: str, data: bytes, mode: int, *, durable: bool) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         if mode & 0o077:
@@ -428,14 +428,11 @@ def decoded(data: bytes | None) -> Any:
         return None
 
 
-def read_object(path: Path) -> dict[str, Any] | None:
-    """A state file of ours, of any version; None where it is absent, empty, corrupt or no object. Raises OSError."""
-    value = decoded(read_lasting(path))
-    return value if isinstance(value, dict) else None
+def read_json(path: Path, version: int = _NO_VERSION) -> dict[str, Any] | None:
+    """A state file of ours, of any version up to `version`; None where it is absent, empty, corrupt or no object.
 
-
-def read_json(path: Path, version: int) -> dict[str, Any] | None:
-    """A state file of ours; None where it is absent, empty or corrupt. Raises StateError for a newer one, OSError."""
+    Raises StateError for a newer one, OSError.
+    """
     return of_version(read_lasting(path), path, version)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Instant, entry_id
 from cronhpc.cron.values import by_field, dataclass, field
 from cronhpc.store import decode
-from cronhpc.store.files import make_folder, no_file, read_json, read_object, write_json
+from cronhpc.store.files import make_folder, no_file, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +71,7 @@ def usable(path: Path) -> Record | None:
     A script that would go on with arguments or options lost would do another work: such a record is none.
     """
     try:
-        return _record(read_object(path))
+        return _record(read_json(path))
     except OSError as error:
         if no_file(error):
             return None

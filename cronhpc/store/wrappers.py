@@ -175,12 +175,14 @@ def end_of(state: Path, key: Key) -> JobEnd | None:
     Raises OSError.
     """
     whole = end_file(state, key)
-    rows = {path.name: row for path in (whole, *_tasks(whole)) if (row := _noted_end(path)) is not None}
+    tasks = (path for path in whole.parent.glob(f"{glob.escape(whole.name)}.*") if path.suffix[1:].isdecimal())
+    found = {path.name: decode.read(_End, decoded(read_bytes(path)))[0] for path in (whole, *tasks)}
+    rows = {name: row for name, row in found.items() if row is not None}
     failed = {name: row for name, row in rows.items() if row.exit_code}
     if not rows or (not failed and len(rows) < max(row.tasks for row in rows.values())):
         return None
     code = max(row.exit_code for row in rows.values())
-    tasks = sorted((name.rpartition(".")[2] for name in failed if name != whole.name), key=int)
+    lost = sorted((name.rpartition(".")[2] for name in failed if name != whole.name), key=int)
     return JobEnd(
         Result.FAILED if failed else Result.OK,
         code,
@@ -188,8 +190,8 @@ def end_of(state: Path, key: Key) -> JobEnd | None:
         started=min(row.started for row in rows.values()),
         ended=max(row.ended for row in rows.values()),
         node=next(iter((failed or rows).values())).node,
-        detail=f"array tasks: {', '.join(tasks)} failed" if tasks else "",
-        tasks=",".join(tasks),
+        detail=f"array tasks: {', '.join(lost)} failed" if lost else "",
+        tasks=",".join(lost),
     )
 
 
@@ -201,10 +203,6 @@ def forget_ends(state: Path, keys: Iterable[Key]) -> None:
             remove(state / "ends" / name)
 
 
-def _tasks(whole: Path) -> list[Path]:
-    return [path for path in whole.parent.glob(f"{glob.escape(whole.name)}.*") if path.suffix[1:].isdecimal()]
-
-
 @dataclass(frozen=True, slots=True)
 class _End:
     """What one task wrote; `tasks`: how many its array has."""
@@ -214,10 +212,6 @@ class _End:
     ended: Instant
     node: str = ""
     tasks: int = 1
-
-
-def _noted_end(path: Path) -> _End | None:
-    return decode.read(_End, decoded(read_bytes(path)))[0]
 
 
 def _written(path: Path, text: str) -> Path:
