@@ -238,6 +238,7 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is anything to fix."""
     from cronhpc.doctor import look
     from cronhpc.engine.site import must_be_safe
+    from cronhpc.store.settings import put
     from cronhpc.views import reports
 
     root, named_by = wanted(console.asked, console.environ)
@@ -248,7 +249,7 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     values = look.wanted(findings)
     if args.write and values:
         must_be_safe(Paths(root))
-        look.put(root, values)
+        put(Paths(root).settings, values)
     written = args.write and bool(values)
     facts = reports.doctor_facts(findings, values, written=written)
     console.answer(facts, lambda: reports.doctor(findings, values, console.style(), written=written))

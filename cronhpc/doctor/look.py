@@ -32,7 +32,7 @@ from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
 from cronhpc.store.files import MARKER, Paths, decoded, existing, umask
-from cronhpc.store.settings import edited, emptied, read_settings, write_settings
+from cronhpc.store.settings import emptied, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -513,10 +513,3 @@ def wanted(of_site: Iterable[Finding]) -> dict[str, str]:
         for key, value in each.settings:
             values.setdefault(key, value)
     return values
-
-
-def put(root: Path, values: Mapping[str, str]) -> None:
-    """Write settings into cronhpc.yaml; all else in it stays. Raises EditError, SettingsError, OSError."""
-    path = root / MARKER
-    text = path.read_text(encoding="utf-8")
-    write_settings(path, edited(text, values))

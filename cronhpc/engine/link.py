@@ -52,10 +52,9 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     wanted = {f"sbatch.{name}": value for name, value in options.items() if name not in has}
     if not wanted:
         return site, []
-    from cronhpc.store.settings import edited, write_settings
+    from cronhpc.store.settings import put
 
-    text = site.paths.settings.read_text(encoding="utf-8")
-    write_settings(site.paths.settings, edited(text, wanted))
+    put(site.paths.settings, wanted)
     kept = ", ".join(f"{key}: {value}" for key, value in wanted.items())
     added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
     begins = next(iter(site.batch.dialect.options)).partition("_")[0]

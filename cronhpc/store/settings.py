@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from contextlib import suppress
 from itertools import groupby
@@ -150,12 +151,16 @@ def default_text(found: Mapping[str, str]) -> str:
 def write_settings(path: Path, text: str) -> None:
     """Put `text` there, whole, with the modes that the file has, or that the umask leaves to a new one.
 
-    Where it holds values under `environment:`, which may be secrets, it is for its owner alone. Raises OSError.
+    Where it holds values under `environment:`, which may be secrets, it is for its owner alone. Behind a link to a file
+    of the user's own that file is written. Raises OSError.
     """
     try:
-        mode = path.stat().st_mode & 0o777
+        found = path.stat()
     except FileNotFoundError:
         mode = 0o644 & ~umask()
+    else:
+        mode = found.st_mode & 0o777
+        path = path.resolve() if found.st_uid == os.geteuid() else path
     replace_file(path, text.encode(), mode & 0o600 if _ENVIRONMENT.search(text) else mode)
 
 
@@ -183,6 +188,11 @@ def quoted(value: str) -> str:
 
 class EditError(CronhpcError):
     """A key cannot be set in this text; set it by hand."""
+
+
+def put(path: Path, changes: Mapping[str, str]) -> None:
+    """Set these dotted keys in the file. Raises EditError, SettingsError, OSError."""
+    write_settings(path, edited(path.read_text(encoding="utf-8"), changes))
 
 
 def edited(text: str, changes: Mapping[str, str]) -> str:

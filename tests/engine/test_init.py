@@ -184,6 +184,15 @@ def test_the_modes_of_settings_that_are_there_stay(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "cronhpc.yaml").stat().st_mode) == 0o604
 
 
+def test_settings_behind_a_link_are_written_where_they_are(tmp_path: Path) -> None:
+    """`start` and `doctor --write` left a copy in place of the link, and what it led to as it was."""
+    (tmp_path / "dotfiles").write_text("page: 1h\n")
+    (tmp_path / "cronhpc.yaml").symlink_to("dotfiles")
+    settings.put(tmp_path / "cronhpc.yaml", {"timezone": "UTC"})
+    assert (tmp_path / "cronhpc.yaml").is_symlink()
+    assert (tmp_path / "dotfiles").read_text() == "page: 1h\ntimezone: UTC\n"
+
+
 # --- a private group -----------------------------------------------------------------------------------------------
 
 
