@@ -211,34 +211,26 @@ def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = 
     check_name(name)
     lines = [clean(reason)] if reason else []
     lines += [f"expires: {iso(expires)}"] if expires is not None else []
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        fd = _create(folder, name, group)
+        parent = _owners_folder(folder)
+        try:
+            fd = os.open(name, flags, 0o664, dir_fd=parent)
+            gid = group_id(group) if group else os.fstat(parent).st_gid
+        finally:
+            os.close(parent)
     except FileExistsError:
         return False
     except OSError as error:
         raise _refused(folder, name, error, "set") from None
     try:
+        _share(fd, gid)
         os.write(fd, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
     except OSError as error:  # it is there, and its name is what counts
         raise SwitchError(f"{folder / name} is set, but its reason could not be written: {error.strerror}.") from None
     finally:
         os.close(fd)
     return True
-
-
-def _create(folder: Path, name: str, group: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    parent = _owners_folder(folder)
-    try:
-        fd = os.open(name, flags, 0o664, dir_fd=parent)
-        try:
-            _share(fd, group_id(group) if group else os.fstat(parent).st_gid)
-        except OSError:
-            os.close(fd)
-            raise
-        return fd
-    finally:
-        os.close(parent)
 
 
 def _owners_folder(folder: Path) -> int:
