@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import os
 
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import Batch, BatchError
 from cronhpc.batch.process import elapsed
-from cronhpc.core.model import SCHEDULED, CronhpcError, Done
+from cronhpc.core.model import SCHEDULED, Call, CronhpcError, Done, Outcome, Plan, Problem, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
-from cronhpc.engine.record import record
-from cronhpc.engine.site import by_its_disks_clock, of_other_cluster
+from cronhpc.engine.record import Recorded, record
+from cronhpc.engine.site import Site, by_its_disks_clock, of_other_cluster
 from cronhpc.logs.housekeeping import clean_site
 from cronhpc.store import lease
 
@@ -27,10 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Call, Outcome, Plan, Problem, World
-    from cronhpc.engine.record import Recorded
-    from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
 _PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cronhpc.batch.process import which
-from cronhpc.core.model import CronhpcError
-from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
+from cronhpc.core.model import CronhpcError, Settings
+from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Batch, Examinable
-    from cronhpc.core.model import Settings
-    from cronhpc.script.dialect import Dialect
 
     ScriptOptions = Callable[[bytes], Mapping[str, str]]
 

@@ -8,9 +8,9 @@ import re
 from datetime import UTC, datetime
 from time import monotonic
 
-from cronhpc.batch.port import AtSubmitLimit, Batch, BatchError, Denied, NoProgram, Refused, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, Batch, BatchError, Denied, NoProgram, Refused, Submission, Unreachable
 from cronhpc.batch.process import SCRATCH, Finished, Missing, for_commands, run, scrub, which
-from cronhpc.core.model import FAILURES, JobEnd, Result, command, task_list, task_ranges
+from cronhpc.core.model import FAILURES, Advice, Job, JobEnd, Result, command, task_list, task_ranges
 from cronhpc.cron.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypedDict, Unpack
 
-    from cronhpc.core.model import Advice, Job
     from cronhpc.script.dialect import Dialect
 
     class Usual(TypedDict, total=False):
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
         names: Sequence[str] | None  # the only variables that runs get
         timeout: float  # seconds for what changes something; 30
         query_timeout: float  # seconds for what asks; 20
-
-    from cronhpc.batch.port import Submission
 
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself

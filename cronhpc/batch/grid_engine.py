@@ -28,8 +28,8 @@ from cronhpc.batch.commands import (
     submission_error,
     task_numbers,
 )
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
-from cronhpc.batch.process import run_many, which
+from cronhpc.batch.port import BatchError, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.process import Finished, run_many, which
 from cronhpc.core.model import CronhpcError, Fault, Job, JobEnd, Queue, Result, task_list
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from cronhpc.batch.commands import Usual
-    from cronhpc.batch.port import Submission
-    from cronhpc.batch.process import Finished
 
 
 COMMENT = "cronhpc"  # the key of a job's context that holds our comment

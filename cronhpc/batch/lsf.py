@@ -27,7 +27,7 @@ from cronhpc.batch.commands import (
     told,
     wrapped_text,
 )
-from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, JobFiles, Refused, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, JobFiles, Refused, Submission, Unreachable
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import grouped, replace
@@ -37,7 +37,6 @@ from cronhpc.script.dialect import LSF as DIALECT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
 
 T = TypeVar("T")

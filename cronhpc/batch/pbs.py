@@ -29,8 +29,8 @@ from cronhpc.batch.commands import (
     wrapped_text,
 )
 from cronhpc.batch.local import supervisor as files
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
-from cronhpc.batch.process import run_many
+from cronhpc.batch.port import BatchError, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.process import Finished, run_many
 from cronhpc.core.model import TOKEN, Fault, Job, JobEnd, Queue, Result, log_name, task_list
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from cronhpc.batch.commands import Usual
-    from cronhpc.batch.port import Submission
-    from cronhpc.batch.process import Finished
 
 
 _TOKEN = TOKEN.removesuffix("=")  # the variable that holds a job's comment

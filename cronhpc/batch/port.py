@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, JobEnd, Queue
 from cronhpc.cron.values import dataclass
 
 TYPE_CHECKING = False
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
-    from cronhpc.core.model import JobEnd, Queue
     from cronhpc.core.model.site import Cluster, Partition, Site
     from cronhpc.script.dialect import Dialect
 else:

@@ -12,7 +12,7 @@ from cronhpc.batch.port import Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run, run_many, which
 from cronhpc.check.lint import lint_script
 from cronhpc.check.lint_directives import Facts, Unreadable
-from cronhpc.core.model import Problem, command
+from cronhpc.core.model import Entry, Problem, command
 from cronhpc.cron.values import count, replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
@@ -22,7 +22,6 @@ from cronhpc.store.entries import file_of, row_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import Entry
     from cronhpc.core.model.site import Partition
 
 

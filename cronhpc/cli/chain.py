@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, count_of, settings_or_default, written_status
+from cronhpc.cli.console import Console, UsageError, count_of, settings_or_default, written_status
 from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
 from cronhpc.cron.values import replace
 from cronhpc.store.files import DirectoryError, Paths, wanted
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome, Problem
     from cronhpc.drivers.start import Started
     from cronhpc.script.dialect import Dialect

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, filled, no_such, settings_or_default
+from cronhpc.cli.console import Console, UsageError, filled, no_such, settings_or_default
 from cronhpc.core.model import Settings, command, joined
 from cronhpc.store.claims import Claims
 from cronhpc.views import Facts, text
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from cronhpc.cli.console import Console
     from cronhpc.cli.ready_made import Copy, ReadyMade
     from cronhpc.logs.clean import Cleaned
     from cronhpc.script.dialect import Dialect

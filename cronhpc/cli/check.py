@@ -13,8 +13,8 @@ from cronhpc.check.lint import unreadable, without_ignored
 from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by, with_path
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, is_mine, no_such, settings_or_default
-from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
+from cronhpc.cli.console import Console, UsageError, is_mine, no_such, settings_or_default
+from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, World, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.cli.console import Console
-    from cronhpc.core.model import World
     from cronhpc.engine.site import Site
 
 

@@ -8,7 +8,7 @@ import os
 from functools import partial
 
 from cronhpc import __version__
-from cronhpc.cli.console import UsageError
+from cronhpc.cli.console import Console, UsageError
 from cronhpc.cron.values import dataclass, nearest
 from cronhpc.script.dialect import DIALECTS
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from cronhpc.cli.console import Console
 
 GROUPS = {  # each with its module, and a few words, so that all of them stand on one screen
     "set up": {

@@ -9,16 +9,16 @@ import gc
 
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import seconds_of
+from cronhpc.cli.console import Console, seconds_of
 from cronhpc.core.chain import bad_nodes_of
 from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
 from cronhpc.core.plan import plan
 from cronhpc.engine.read import read_world
-from cronhpc.engine.site import reckoned
+from cronhpc.engine.site import Site, reckoned
 from cronhpc.logs.housekeeping import clean_site
 from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import is_stopped_login, started
-from cronhpc.tick import tick
+from cronhpc.tick import Report, tick
 from cronhpc.views.text import count, size
 
 TYPE_CHECKING = False
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cronhpc.cli.console import Console
-    from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
-    from cronhpc.tick import Report
     from cronhpc.views import Facts
     from cronhpc.views.plan import ToRemove
 

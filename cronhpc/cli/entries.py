@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, parse
-from cronhpc.cli.console import UsageError, entry_argument
+from cronhpc.cli.console import Console, UsageError, entry_argument
 from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import Lives
@@ -21,7 +21,7 @@ from cronhpc.script.spelling import own_output
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import epoch, iso
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script, row_of
-from cronhpc.store.files import replace_file
+from cronhpc.store.files import Paths, replace_file
 from cronhpc.store.scheduler import started
 from cronhpc.views import Facts, text
 from cronhpc.views.next import lowered
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from cronhpc.cli.console import Console
     from cronhpc.cron.schedule import Schedule
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
     from cronhpc.script.header import Header
-    from cronhpc.store.files import Paths
 
 
 _LIST = command("list")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, filled, is_mine, zone_named
+from cronhpc.cli.console import Console, UsageError, filled, is_mine, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
 from cronhpc.importer.crontab import Crontab
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from cronhpc.cli.console import Console
 
 _HELP = (
     "Take over a crontab or a scrontab: each entry becomes a script in cron.d/. The table itself is not changed. "

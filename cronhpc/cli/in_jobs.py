@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError, count_of, settings_or_default, zone_named
+from cronhpc.cli.console import Console, UsageError, count_of, settings_or_default, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
 from cronhpc.inside import guard
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import argparse
 
     from cronhpc.again.submit import Answer
-    from cronhpc.cli.console import Console
 
 
 _AGAIN_HELP = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import NoSuchError, UsageError, count_of, entry_argument, no_such, settings_or_default
+from cronhpc.cli.console import Console, NoSuchError, UsageError, count_of, entry_argument, no_such, settings_or_default
 from cronhpc.cli.runs import (
     AHEAD,
     Follower,
@@ -26,7 +26,7 @@ from cronhpc.cron.values import dataclass, grouped
 from cronhpc.script.spelling import own_output
 from cronhpc.store import memory, series_records
 from cronhpc.store.decode import iso
-from cronhpc.store.files import open_file
+from cronhpc.store.files import Paths, open_file
 from cronhpc.views import Facts, text
 from cronhpc.views.runs import LIVE, first_failed, result_words, slot_or_end
 from cronhpc.views.times import took
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from cronhpc.cli.console import Console
-    from cronhpc.store.files import Paths
     from cronhpc.views.facts import HistoryRun
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError
+from cronhpc.cli.console import Console, UsageError
 from cronhpc.cli.runs import AHEAD, Follower, ended_runs, entry_meant, entry_named, job_id
 from cronhpc.core.identity import Lives
 from cronhpc.core.model import (
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, Outcome
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect

@@ -7,12 +7,12 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from cronhpc.cli.console import NoSuchError, no_such
-from cronhpc.core.model import CronhpcError, command, entry_id
+from cronhpc.cli.console import Console, NoSuchError, no_such
+from cronhpc.core.model import CronhpcError, Entry, command, entry_id
 from cronhpc.store import history, memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import SUFFIX
-from cronhpc.store.files import open_file
+from cronhpc.store.files import Paths, open_file
 from cronhpc.views import text
 from cronhpc.views.runs import LIVE, run_facts, slot_or_end, switch_facts, unfinished
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from cronhpc.cli.console import Console
-    from cronhpc.core.model import Entry
-    from cronhpc.store.files import Paths
     from cronhpc.views.facts import HistoryRun
 
 AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it

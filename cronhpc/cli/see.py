@@ -28,8 +28,9 @@ from cronhpc.cron.values import replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.store import history, scheduler
 from cronhpc.store.decode import MisfitError
-from cronhpc.store.files import DirectoryError, Paths, own_folder, read_json
+from cronhpc.store.files import DirectoryError, Paths, own_folder, read_json, write_out
 from cronhpc.store.switches import of_directory
+from cronhpc.views import next as next_slots
 from cronhpc.views import text
 from cronhpc.views.facts import VERSION, Status, SwitchOn, Trouble, as_json, troubles
 from cronhpc.views.next import Preview
@@ -153,8 +154,6 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
     pasts = view.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
     text = write.prometheus(known, pasts, console.now)
     if args.out:
-        from cronhpc.store.files import write_out
-
         write_out(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
     else:
         console.out.write(text)
@@ -308,8 +307,6 @@ def _next_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _next(args: argparse.Namespace, console: Console) -> int:
     """Exit code 2 for a schedule that cannot be used."""
-    from cronhpc.views import next as view
-
     if args.schedule is not None:
         previews, zone_key = _of_schedule(args, console)
     elif args.timezone is not None:
@@ -317,8 +314,8 @@ def _next(args: argparse.Namespace, console: Console) -> int:
     else:
         previews, zone_key = _of_entries(args, console)
     after = console.now if args.after is None else console.instant(args.after, args.timezone or zone_key)
-    known = view.facts(previews, after, args.number, in_words=console.as_json or len(previews) == 1)
-    console.answer(known, lambda: view.render(known, console.style(zone_key)))
+    known = next_slots.facts(previews, after, args.number, in_words=console.as_json or len(previews) == 1)
+    console.answer(known, lambda: next_slots.render(known, console.style(zone_key)))
     return FINE
 
 

@@ -9,7 +9,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import UsageError
+from cronhpc.cli.console import Console, UsageError
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
 from cronhpc.core.model.site import Finding, Site
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cronhpc.cli.console import Console
     from cronhpc.doctor.look import Asked
     from cronhpc.views.style import Style
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import NoSuchError, UsageError, is_mine, settings_or_default, written_status
+from cronhpc.cli.console import Console, NoSuchError, UsageError, is_mine, settings_or_default, written_status
 from cronhpc.cli.runs import job_id
 from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
 from cronhpc.core.stop import ALL, Deed, Index, JobDeed, Order, alike, deeds, is_pattern, matching, unmatched
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from cronhpc.cli.console import Console
     from cronhpc.store.files import Paths
     from cronhpc.tick import Report
     from cronhpc.views.facts import Status

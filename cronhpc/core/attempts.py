@@ -35,14 +35,13 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.stop import verdict
 from cronhpc.cron.values import count, dataclass, field, replace
-from cronhpc.script.dialect import SLURM
+from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cronhpc.core.model import Claim, Decision, Entry, Job, World
-    from cronhpc.script.dialect import Dialect
 
 # --- what a job's end means: results, streaks, retries, suspension ---------------------------------------------------
 

@@ -27,7 +27,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.script.dialect import SLURM
+from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Decision, JobEnd, Settings, World
     from cronhpc.core.model.site import Partition
-    from cronhpc.script.dialect import Dialect
 
 SUCCESSOR, SPARE = "successor", "spare"
 _WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import FAILURES, Result
+from cronhpc.core.model import FAILURES, JobEnd, Result
 from cronhpc.cron.values import count, dataclass
 from cronhpc.cron.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cronhpc.core.model import JobEnd
 
 AFTER = "each as soon as the one before has ended"
 

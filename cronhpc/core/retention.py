@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import LOG_NAME
+from cronhpc.core.model import LOG_NAME, LogFile
 from cronhpc.cron.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import LogFile
 
 _NAME = re.compile(LOG_NAME)
 _NUMBERS = re.compile(r"[0-9]+")

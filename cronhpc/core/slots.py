@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from cronhpc.core.identity import TWO_LOOKS, Absence, records
+from cronhpc.core.identity import TWO_LOOKS, Absence, Lives, records
 from cronhpc.core.model import (
     NEW_STATE,
     ClaimState,
@@ -25,7 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
-    from cronhpc.core.identity import Lives
     from cronhpc.core.model import Claim, Decision, Entry, EntryState, Key, World
     from cronhpc.cron.schedule import Schedule
 

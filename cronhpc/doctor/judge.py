@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, command
-from cronhpc.core.model.site import Finding
+from cronhpc.core.model.site import Cluster, Disk, Finding, Limit, Partition
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass, replace
 from cronhpc.script.advice import word
@@ -18,8 +18,6 @@ from cronhpc.store.logs import Space, full, low
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from cronhpc.core.model.site import Cluster, Disk, Limit, Partition
 
 
 # --- all that doctor can say ------------------------------------------------------------------------------------------

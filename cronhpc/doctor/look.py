@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cronhpc.batch import connect, dialect_of, examinable, process
 from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import elapsed, for_commands
-from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, StateError, command
+from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, StateError, command
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.doctor import judge
@@ -36,8 +36,6 @@ from cronhpc.store.settings import emptied, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from cronhpc.core.model import Job
 
 
 # --- the probe job ----------------------------------------------------------------------------------------------------

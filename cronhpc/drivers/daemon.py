@@ -18,9 +18,9 @@ from cronhpc.core import chain
 from cronhpc.core.model import Call, ClaimState, CronhpcError, Done, Finish, Reason, SettingsError, Stop, Wait
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass
-from cronhpc.engine.site import reckoned
+from cronhpc.engine.site import Site, reckoned
 from cronhpc.store import disk, scheduler
-from cronhpc.store.files import MARKER
+from cronhpc.store.files import MARKER, Paths
 from cronhpc.tick import Report, tick
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver
 
     from cronhpc.core.model import BadNode, Settings
-    from cronhpc.engine.site import Site
-    from cronhpc.store.files import Paths
 
 
 # --- file events, as hints: they only ring a bell, and a tick looks at everything itself ------------------------------

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import process
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import Batch, BatchError, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
 from cronhpc.core.attempts import withdrawals
@@ -50,11 +50,11 @@ from cronhpc.engine.link import (
     write_link,
 )
 from cronhpc.engine.read import read_world, with_switches
-from cronhpc.engine.site import directory_id, elsewhere, machine_zone, of_other_cluster
+from cronhpc.engine.site import Site, directory_id, elsewhere, machine_zone, of_other_cluster
 from cronhpc.store import decode, files, lease, scheduler, trust
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import FRESH
-from cronhpc.store.files import must_be_plain, read_json, write_json
+from cronhpc.store.files import Paths, must_be_plain, read_json, write_json
 from cronhpc.tick import leased, tick
 from cronhpc.views.chain import runs_ahead
 from cronhpc.views.times import span
@@ -63,11 +63,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
     from pathlib import Path
 
-    from cronhpc.batch.port import Batch
     from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
-    from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
-    from cronhpc.store.files import Paths
     from cronhpc.store.scheduler import SiteChanges
 
 _LOOKS = 5

@@ -13,7 +13,7 @@ from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Submission, Un
 from cronhpc.core import model
 from cronhpc.core.attempts import with_log
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
-from cronhpc.core.model import Done, Obstacle, Outcome, token
+from cronhpc.core.model import Decision, Done, Job, Key, Obstacle, Outcome, Plan, World, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
 from cronhpc.engine.submit import Progress, Submitter
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from cronhpc.core.model import Decision, Job, Key, Plan, World
     from cronhpc.engine.site import Site
 
     Answer = TypeVar("Answer")

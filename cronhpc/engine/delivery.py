@@ -12,7 +12,7 @@ import re
 import shlex
 import stat
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
-from cronhpc.core.model import CronhpcError, Problem, command
+from cronhpc.core.model import CronhpcError, Entry, Problem, Settings, command
 from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import iso
 from cronhpc.store.entries import file_of, row_of
@@ -30,11 +30,9 @@ from cronhpc.views.style import Style
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
     from email.message import EmailMessage
 
     from cronhpc.core.alerts import Alert
-    from cronhpc.core.model import Entry, Settings
 
 Way = Callable[[Sequence["Alert"]], tuple[int, str]]
 VERSION = 1  # of the keys that a program gets

@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import Batch, BatchError, JobFiles
 from cronhpc.core.identity import other_marks
-from cronhpc.core.model import TOKEN, Problem, command
+from cronhpc.core.model import TOKEN, Job, Problem, command
 from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.shell_text import Resubmission, resubmission
@@ -35,9 +35,6 @@ from cronhpc.store.scheduler import OURS, hand_made_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from cronhpc.batch.port import Batch, JobFiles
-    from cronhpc.core.model import Job
 
 
 # --- schedulers made by hand ------------------------------------------------------------------------------------------

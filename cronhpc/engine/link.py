@@ -12,16 +12,13 @@ from cronhpc.batch.process import USUAL_PATH, options_kept, scrub, which
 from cronhpc.core import model
 from cronhpc.core.model import Disabled, Started, command
 from cronhpc.cron.values import replace
-from cronhpc.engine.site import directory_id
+from cronhpc.engine.site import Site, directory_id
 from cronhpc.store import scheduler
-from cronhpc.store.files import MARKER, read_bytes, replace_file, write_json
+from cronhpc.store.files import MARKER, Paths, read_bytes, replace_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from cronhpc.engine.site import Site
-    from cronhpc.store.files import Paths
 
 
 def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) -> None:

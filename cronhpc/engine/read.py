@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import Batch, BatchError, Unreachable
 from cronhpc.core import attempts, stop
 from cronhpc.core import chain as core_chain
 from cronhpc.core.attempts import launched
@@ -38,7 +38,7 @@ from cronhpc.inside.switch_file import owner
 from cronhpc.store import damage, files, lease, logs, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import DiskClock, moved_from
+from cronhpc.store.files import DiskClock, Paths, moved_from
 from cronhpc.store.switches import of_directory
 
 TYPE_CHECKING = False
@@ -47,10 +47,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-    from cronhpc.batch.port import Batch
     from cronhpc.core.model import Call, Claim, Job, Key, SchedulerState
     from cronhpc.script.dialect import Dialect
-    from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
     from cronhpc.store.scheduler import SiteChanges
 

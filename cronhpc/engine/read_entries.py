@@ -6,12 +6,12 @@ import os
 from functools import cached_property
 from pathlib import Path
 
-from cronhpc.core.model import Entry, Problem
+from cronhpc.core.model import Entry, EntryRow, Policies, Problem
 from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.script.dialect import option_text
 from cronhpc.store.decode import made, plain
-from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan, unswitchable
+from cronhpc.store.entries import FRESH, Found, Names, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import DiskClock, passes
 from cronhpc.store.trust import Trust, owner_ids
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from cronhpc.core.model import EntryRow, Policies
     from cronhpc.engine.site import Site
     from cronhpc.script.header import Header
-    from cronhpc.store.entries import Found
 
 CRON_D = "cron.d"
 _SCANS = 2  # looks in a row that must miss a file before its entry is dropped

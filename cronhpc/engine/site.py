@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from cronhpc.batch import connect, present
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import Batch, BatchError
 from cronhpc.batch.process import USUAL_PATH, scrub, which
-from cronhpc.core.model import CLOCKS_APART, Problem, SettingsError, Started, StateError, command
+from cronhpc.core.model import CLOCKS_APART, Problem, Settings, SettingsError, Started, StateError, command
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import KEPT
@@ -26,9 +26,6 @@ from cronhpc.store.scheduler import SiteChanges, batch_system_found, expected, h
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Settings
 
 
 @dataclass(frozen=True, slots=True)

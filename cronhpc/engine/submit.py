@@ -40,7 +40,7 @@ from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import iso
 from cronhpc.store.files import read_bytes, replace_file
-from cronhpc.store.trust import trust_of
+from cronhpc.store.trust import Trust, trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Decision, Entry, Key, Submit, World
     from cronhpc.engine.site import Site
-    from cronhpc.store.trust import Trust
 
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds

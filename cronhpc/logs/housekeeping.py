@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import decode, history, logs
-from cronhpc.store.files import clock_of, read_json, write_json
+from cronhpc.store.files import Paths, clock_of, read_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model.runs import Instant
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
-    from cronhpc.store.files import Paths
 
 VERSION = 1
 MOST = 5000  # files that one tick removes

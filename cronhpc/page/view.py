@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from cronhpc.core.model import Result, command, entry_id, texts_of
+from cronhpc.core.model import Result, Row, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import grouped, switch_verb
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from jinja2 import Template
 
-    from cronhpc.core.model import Row
     from cronhpc.views.style import Style
 
 

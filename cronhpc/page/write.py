@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem, StateError
 from cronhpc.store.decode import MisfitError
-from cronhpc.store.files import read_json, umask, write_out
+from cronhpc.store.files import Paths, read_json, umask, write_out
 from cronhpc.views import chain, text
 from cronhpc.views.attention import grouped
-from cronhpc.views.facts import VERSION, of_json
+from cronhpc.views.facts import VERSION, DeletedEntry, EntryStatus, Notice, Status, of_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from cronhpc.engine.site import Site
     from cronhpc.page.view import Past
-    from cronhpc.store.files import Paths
-    from cronhpc.views.facts import DeletedEntry, EntryStatus, Notice, Status
     from cronhpc.views.style import Style
 
 

@@ -5,13 +5,12 @@ Which cron directory a command is about is known only where it is read: `text_of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cronhpc.cron.values import CronhpcError, dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any, Self
 
     from cronhpc.script.dialect import Dialect

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.cron.duration import DurationError, parse_duration
 from cronhpc.cron.values import nearest, replace
 from cronhpc.script.advice import Problem
-from cronhpc.script.dialect import SYSTEMS, option_text
+from cronhpc.script.dialect import SYSTEMS, Dialect, option_text
 from cronhpc.script.directives import comment_lines, sbatch_options_of, text_lines
 from cronhpc.script.sbatch_options import ELSEWHERE, Option, megabytes, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
-    from cronhpc.script.dialect import Dialect
 
 
 class Form(NamedTuple):

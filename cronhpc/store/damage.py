@@ -8,11 +8,11 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from cronhpc.core.model import Problem, StateError, command, entry_id, slot_of
+from cronhpc.core.model import Entry, Problem, StateError, command, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
 from cronhpc.script.advice import word
 from cronhpc.store import decode
-from cronhpc.store.files import DiskClock, passes, read_json
+from cronhpc.store.files import DiskClock, Paths, passes, read_json
 from cronhpc.store.scheduler import expected
 
 TYPE_CHECKING = False
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from cronhpc.core.model import Entry
-    from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
 
 

@@ -10,7 +10,7 @@ better one, or GONE.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import EnumType
 from functools import cache, lru_cache, partial
@@ -22,7 +22,6 @@ from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     from _typeshed import DataclassInstance

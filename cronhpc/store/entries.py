@@ -8,7 +8,7 @@ import re
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import Problem, StateError
+from cronhpc.core.model import Entry, Problem, StateError
 from cronhpc.cron.values import count, dataclass, nearest
 from cronhpc.script.advice import word
 from cronhpc.store.files import MARKER, DiskClock, patiently
@@ -17,8 +17,6 @@ from cronhpc.store.memory import load
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from cronhpc.core.model import Entry
 
 
 SUFFIX = ".slurm"

@@ -15,10 +15,10 @@ import os
 import re
 import stat
 
-from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
+from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, Settings, command
 from cronhpc.cron.values import dataclass, field
 from cronhpc.inside.switch_file import owner
-from cronhpc.store.files import MARKER
+from cronhpc.store.files import MARKER, Paths
 from cronhpc.store.trust import trust_of
 
 TYPE_CHECKING = False
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from cronhpc.core.model import Settings
-    from cronhpc.store.files import Paths
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_ERRORS = 20  # files of one folder that cannot be removed, before it is given up

@@ -9,20 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from cronhpc.core import model
-from cronhpc.core.model import LONGER, LinkRecord, Started, link_names
+from cronhpc.core.model import LONGER, LinkRecord, Settings, Started, link_names
 from cronhpc.cron.values import dataclass, digest, field
-from cronhpc.script.dialect import DIALECTS, SLURM, option_text
+from cronhpc.script.dialect import DIALECTS, SLURM, Dialect, option_text
 from cronhpc.store import decode
-from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, write_json
+from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, shipped, write_json
 from cronhpc.store.memory import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cronhpc.core.model import Settings
-    from cronhpc.script.dialect import Dialect
-    from cronhpc.store.files import Paths
 
 VERSION = 1
 OURS = "# A link of cronhpc's chain"  # the template's second line: nobody else's script has it

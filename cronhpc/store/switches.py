@@ -11,19 +11,16 @@ import os
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import CronhpcError, Problem, Switch, Switches, command
+from cronhpc.core.model import CronhpcError, Problem, Settings, Switch, Switches, command
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
 from cronhpc.store.decode import iso
-from cronhpc.store.files import MARKER, DiskClock, passes, patiently
+from cronhpc.store.files import MARKER, DiskClock, Paths, passes, patiently
 from cronhpc.store.trust import group_id, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from cronhpc.core.model import Settings
-    from cronhpc.store.files import Paths
 
 
 _MOST_READ = 500  # files of a folder whose content is looked at; all names count

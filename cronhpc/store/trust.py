@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import Problem, SettingsError, command
+from cronhpc.core.model import Problem, Settings, SettingsError, command
 from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.advice import word
@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from cronhpc.core.model import Settings
     from cronhpc.store.files import Paths
 
 

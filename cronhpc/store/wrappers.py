@@ -10,7 +10,7 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Instant, JobEnd, Result
+from cronhpc.core.model import Instant, JobEnd, Key, Result
 from cronhpc.cron.values import dataclass
 from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, make_folder, read_bytes, remove, replace_file
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from cronhpc.core.model import Key
     from cronhpc.script.dialect import JobVariables
 
 _READ_FIRST_LINE = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Done, Fault, Problem, Reason, Result, command, joined, restarted
-from cronhpc.cron.schedule import ScheduleError, parse
+from cronhpc.cron.schedule import Schedule, ScheduleError, parse
 from cronhpc.cron.values import are, dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.script.dialect import DIALECTS, SLURM
@@ -17,7 +17,6 @@ from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cronhpc.cron.schedule import Schedule
     from cronhpc.views.facts import (
         DeletedEntry,
         EntryStatus,

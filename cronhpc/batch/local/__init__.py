@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.local import supervisor as sv
-from cronhpc.batch.port import Batch, BatchError, JobFiles, Refused, Unreachable
+from cronhpc.batch.port import Batch, BatchError, JobFiles, Refused, Submission, Unreachable
 from cronhpc.batch.process import scrub, start
 from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, log_name
 from cronhpc.script.dialect import LOCAL, SLURM
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from cronhpc.batch.port import Submission
     from cronhpc.core.model.site import Site
 
 

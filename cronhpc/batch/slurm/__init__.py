@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from cronhpc.batch.commands import ByCommands, changed, chunks
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import BatchError, JobFiles, Submission, Unreachable
 from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
-from cronhpc.core.model import Accounting, CronhpcError, Queue, log_name
+from cronhpc.core.model import Accounting, CronhpcError, JobEnd, Queue, log_name
 from cronhpc.script.dialect import SLURM
 
 TYPE_CHECKING = False
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from cronhpc.batch.commands import Usual
-    from cronhpc.batch.port import JobFiles, Submission
-    from cronhpc.core.model import JobEnd
     from cronhpc.core.model.site import Cluster, Partition, Site
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered

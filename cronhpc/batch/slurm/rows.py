@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.batch.port import JobFiles, Unreachable
+from cronhpc.batch.port import JobFiles, Submission, Unreachable
 from cronhpc.core.model import ENDS, Fault, Job, log_name, task_list
 from cronhpc.cron.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from cronhpc.batch.port import Submission
 
 
 # id (a task's own number behind it), state, reason, start, submitted, end, partition, account, nodes; then what

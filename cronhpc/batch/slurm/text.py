@@ -6,13 +6,12 @@ import os
 import re
 
 from cronhpc.batch.commands import Signs, holds, told
-from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
 
 # --- what is asked -------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches
@@ -13,7 +13,6 @@ from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, TypeVar
 
     T = TypeVar("T")
