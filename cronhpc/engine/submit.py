@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
@@ -168,19 +167,16 @@ class Submitter:
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
-        states = self.world.states if limit and queued(self.world) + len(rows) > limit else {}
-        waiting = {name for name, state in states.items() if state.blocked_since}
         held: list[Held] = []
         claimed = self._claimed(prepared)
-        for blocked, some in groupby(claimed, key=lambda row: row.entry.name in waiting):
-            alike = list(some)
-            at_once = 1 if blocked else self.site.settings.parallel  # else chance decided who is taken under a limit
-            for row, answer in zip(alike, side_by_side(self._submit_held, alike, at_once), strict=True):
-                if isinstance(answer, str):
-                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                    self._finish_replaced(row)
-                else:
-                    self._note_error(row, answer)
+        one_by_one = limit and queued(self.world) + len(rows) > limit  # else chance decided who is taken
+        at_once = 1 if one_by_one else self.site.settings.parallel
+        for row, answer in zip(claimed, side_by_side(self._submit_held, claimed, at_once), strict=True):
+            if isinstance(answer, str):
+                held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
+                self._finish_replaced(row)
+            else:
+                self._note_error(row, answer)
         self._give_back(claimed)
         self._release_held(held)
 

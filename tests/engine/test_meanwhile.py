@@ -33,6 +33,7 @@ from cronhpc.core.model import (
     Withdraw,
 )
 from cronhpc.cron.values import replace
+from cronhpc.engine import submit
 from cronhpc.engine.act import Actor
 from cronhpc.store import history
 from cronhpc.store.claims import Claims
@@ -348,6 +349,27 @@ def test_at_a_limit_claims_go_from_the_last_on_to_one_that_stays(
     monkeypatch.setattr(submitter, "_release_held", lambda _: None)
     submitter.submit(ahead("14:30", "15:00", "15:30", "16:00"))
     assert gone == [key("e", "16:00"), key("e", "15:30")]
+
+
+def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Side by side the place for one more had been taken by a later slot, which the next tick took back again."""
+    Claims(Paths(tmp_path).claims).folder.mkdir(parents=True)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+    widths: list[int] = []
+
+    def noted(_: object, rows: Sequence[object], width: int) -> list[str]:
+        widths.append(width)
+        return ["8"] * len(rows)
+
+    monkeypatch.setattr(submit, "side_by_side", noted)
+    for places in (3, 2, 0):
+        seen = replace(world("14:05"), kept=SchedulerState(job_limit=places))
+        submitter = Actor(site, seen).submitter
+        monkeypatch.setattr(submitter, "_release_held", lambda _: None)
+        submitter.submit((*ahead("14:30", name=f"a{places}"), *ahead("15:00", "15:30", name=f"b{places}")))
+    assert widths == [Settings().parallel, 1, Settings().parallel]
 
 
 # --- claimed, and too late --------------------------------------------------------------------------------------------
