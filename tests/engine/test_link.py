@@ -54,6 +54,30 @@ class Situation:
     kind: str = "link"
 
 
+ASKED = {"slurm": ["squeue"], "pbs": ["qselect", "qstat"], "lsf": ["bjobs"]}
+SUBMITTED = {"slurm": "71", "pbs": "71.here", "lsf": "Job <71> is submitted to default queue <normal>."}
+STATES = {"PENDING": ("W", "PEND"), "RUNNING": ("R", "RUN"), "COMPLETING": ("E", "ZOMBI")}
+
+
+def printed(program: str, rows: list[str]) -> list[str]:
+    """What it prints of the `rows` of squeue."""
+    cells = [each.split("|") for each in rows]
+    if program == "qselect":
+        return [f"{job}.here" for job, *_ in cells]
+    if program == "qstat":
+        times = "Execution_Time=Thu Nov 27 13:00:00 2025|ctime=Thu Nov 27 12:00:00 2025"
+        return [
+            f"Job Id: {job}.here|Job_Name={name}|job_state={STATES[state][0]}|Hold_Types=n|{times}|"
+            f"Variable_List=PBS_O_HOME=/,{comment.replace(' ', '%20')}"
+            for job, state, name, *_, comment in cells
+        ]
+    if program == "bjobs":
+        head = "JOBID^STAT^JOB_NAME^SUBMIT_TIME^START_TIME^PEND_REASON^JOB_DESCRIPTION"
+        said = "{}^{}^{}^Nov 27 12:00^^^{}|" + str(NOON + HOUR)
+        return [head, *(said.format(job, STATES[state][1], name, comment) for job, state, name, *_, comment in cells)]
+    return rows
+
+
 @dataclass
 class Stand:
     """A cron directory whose link can be run."""
@@ -63,6 +87,7 @@ class Stand:
     sacct: str = "exit 1"
     scontrol: str = "exit 0"
     arguments: tuple[str, ...] = ()  # the link's third and following
+    dialect: Dialect = SLURM
 
     def run(self, situation: Situation) -> tuple[list[str], str]:
         """The begins of the successors that it submitted ("12:00"), what it cancelled, and what it said."""
@@ -74,13 +99,14 @@ class Stand:
         """Its exit code, and what it said."""
         bin_, calls = self.root / "bin", self.root / "calls"
         calls.write_text("")
-        before, after = (
-            "exit 1" if rows is None else "cat <<'ROWS'\n" + "\n".join([*rows, "ROWS"])
-            for rows in (situation.rows, situation.then)
-        )
-        self._stand_in("squeue", f"if [ -s {calls} ]; then\n{after}\nelse\n{before}\nfi")
+        for name in ASKED[self.dialect.name]:
+            before, after = (
+                "exit 1" if rows is None else "\n".join(["cat <<'ROWS'", *printed(name, rows), "ROWS"])
+                for rows in (situation.rows, situation.then)
+            )
+            self._stand_in(name, f"if [ -s {calls} ]; then\n{after}\nelse\n{before}\nfi")
         self._stand_in("scancel", f'echo "cancel $*" >>{calls}')
-        self._stand_in("sbatch", f'echo "$*" >>{calls}\n{self.sbatch}')
+        self._stand_in(self.dialect.commands[0], f'echo "$*" >>{calls}\n{self.sbatch}')
         self._stand_in("sacct", self.sacct)
         self._stand_in("scontrol", f'echo "scontrol $*" >>{calls}\n{self.scontrol}')
         self._stand_in("sleep", "exit 0")
@@ -91,7 +117,7 @@ class Stand:
         script.write_text(text.replace("#!/bin/bash\n", f"#!/bin/bash\n{clock}", 1))
         done = subprocess.run(
             ["bash", str(script), str(situation.slot), situation.kind, *self.arguments],
-            env={"PATH": f"{bin_}:{os.environ['PATH']}", "SLURM_JOB_ID": str(JOB), "SLURMD_NODENAME": "cpu7"},
+            env={"PATH": f"{bin_}:{os.environ['PATH']}", self.dialect.job.id: str(JOB), "SLURMD_NODENAME": "cpu7"},
             capture_output=True,
             text=True,
             timeout=60,
@@ -112,14 +138,19 @@ def _clock(at: int) -> str:
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Stand:
+    return made(tmp_path)
+
+
+def made(folder: Path, dialect: Dialect = SLURM) -> Stand:
     """Made as `start` makes it; its tick does nothing."""
-    paths = Paths(tmp_path / "cron")
+    paths = Paths(folder / "cron")
     paths.scheduler.mkdir(parents=True)
-    (tmp_path / "bin").mkdir()
-    text, _ = scheduler.render(paths, Settings(), ID, str(tmp_path / "bin"))
+    (folder / "bin").mkdir()
+    options = None if dialect is SLURM else ()
+    text, _ = scheduler.render(paths, Settings(), ID, str(folder / "bin"), dialect=dialect, options=options)
     text = re.sub(r"^.* --dir .* --link .*$", "true", text, flags=re.MULTILINE)
     (paths.scheduler / "scheduler.slurm").write_text(text)
-    return Stand(tmp_path)
+    return Stand(folder, f"echo '{SUBMITTED[dialect.name]}'", dialect=dialect)
 
 
 @pytest.mark.parametrize(
@@ -393,10 +424,12 @@ def test_a_link_that_is_to_end_goes_on_with_what_is_due_while_it_can(
     ],
 )
 @pytest.mark.parametrize("tick", ["kill $$; (exit 143)", "sleep() { kill $$; }; (exit 75)"])
+@pytest.mark.parametrize("dialect", [SLURM, PBS, LSF], ids=["Slurm", "PBS", "LSF"])
 def test_a_link_that_is_ended_with_its_successor_does_not_go_on(
-    tick: str, waits: list[str] | None, calls: int, stand: Stand
+    dialect: Dialect, tick: str, waits: list[str] | None, calls: int, tmp_path: Path
 ) -> None:
     """An administrator's `scancel -u` was undone where a link ran; so was a `qdel` that is told again each second."""
+    stand = made(tmp_path, dialect)
     then = None if waits is None else [row(JOB, NOON, "COMPLETING", "None"), *waits]
     assert ticked(stand, tick, then)[1] == calls
 
