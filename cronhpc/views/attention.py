@@ -192,7 +192,8 @@ def letting_go(run: LiveRun, dialect: Dialect) -> str:
         Fault.UNENDING: dialect.force,
     }
     ends_it = by_fault.get(run.fault, dialect.release if run.held else "")
-    return f"{ends_it} {run.job}" if ends_it else ""
+    asked = "ask an administrator for: " if run.fault == Fault.HELD_BY_ADMIN else ""  # its owner may not
+    return f"{asked}{ends_it} {run.job}" if ends_it else ""
 
 
 def _just_released(run: LiveRun, now: int) -> bool:

@@ -379,7 +379,8 @@ def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_whi
     [
         pytest.param(Fault.STUCK, "qdel -f 4720", id="it hangs in its start"),
         pytest.param(Fault.ERROR_STATE, "qmod -cj 4720", id="in an error state"),
-        pytest.param(Fault.HELD_BY_ADMIN, "qrls 4720", id="it is held"),
+        pytest.param(Fault.HELD_BY_USER, "qrls 4720", id="it is held"),
+        pytest.param(Fault.HELD_BY_ADMIN, "ask an administrator for: qrls 4720", id="its owner may not release it"),
         pytest.param(Fault.HELD, "qrls 4720", id="it was put back so"),
     ],
 )
