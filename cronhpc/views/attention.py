@@ -293,7 +293,8 @@ def _trouble(row: Trouble, chain: Chain) -> Notice:
     again = TRIED_AGAIN if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
     cause = (row.decision, row.cause) if row.cause else ()
     if row.link and not (chain.next or chain.running):  # no tick will come by itself
-        again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
+        right = "" if row.done == Done.PASSING else ", once scheduler.sbatch in cronhpc.yaml is right"
+        again = command("start") + right
     return _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, *cause, when="at", at=row.at)
 
 

@@ -41,7 +41,7 @@ from cronhpc.core.model import (
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import text_key
 from cronhpc.views import attention, explain, status, text
-from cronhpc.views.facts import as_json, of_json
+from cronhpc.views.facts import Trouble, as_json, of_json
 from cronhpc.views.runs import unfinished
 from cronhpc.views.screen import render
 from tests.view_situations import (
@@ -403,6 +403,22 @@ def test_a_job_that_cannot_end_is_named_with_what_ends_it() -> None:
     (row,) = attention.rows(known, ())
     assert (row.what, row.fix) == (f"job 4720 cannot end: {reason}", "qdel -f 4720")
     assert f"is {reason}. Let it go: qdel -f 4720" in explain.render(known.entries[0], known, None, style())
+
+
+@pytest.mark.parametrize(
+    ("done", "fix"),
+    [
+        pytest.param(
+            Done.FAILED, "cronhpc start, once scheduler.sbatch in cronhpc.yaml is right", id="refused for good"
+        ),
+        pytest.param(Done.PASSING, "cronhpc start", id="for now: by a limit, or by what stands in ~/.sge_request"),
+    ],
+)
+def test_settings_are_blamed_only_for_a_scheduler_job_that_is_refused_for_good(done: Done, fix: str) -> None:
+    known = facts_of(replace(WORLD, queue=Queue(())))
+    told = Trouble("submit link", None, "successor", None, None, None, done, "~/.sge_request has -h", NOW)
+    rows = attention.rows(replace(known, trouble=(told,)), ())
+    assert [row.fix for row in rows if row.kind == "trouble"] == [fix]
 
 
 def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
