@@ -350,6 +350,7 @@ import os, sys, time
 
 from cronhpc.cli import engine
 from cronhpc.cli.console import Console
+from cronhpc.drivers import daemon
 from cronhpc.engine.site import open_site
 root, ahead, daemon.SWITCH_POLL, daemon._ENDING = sys.argv[1], float(sys.argv[2]), 0.5, 0.5
 def tell(said):
