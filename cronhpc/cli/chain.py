@@ -230,9 +230,8 @@ def _stopped_without_folder(console: Console) -> bool:
         console.say("\n".join(lines))
         console.out.flush()
     batch.cancel([job.id for job in jobs])
-    undo = command("init", directory=str(root))
     done = f"cancelled {text.count(len(jobs), 'job')}; runs of entries go on"
-    facts = {"ok": True, "done": [*lines, done], "links": [], "undo": undo}
+    facts = {"ok": True, "done": [*lines, done], "links": [], "undo": command("init")}
     console.answer(facts, lambda: done)
     return True
 

@@ -82,10 +82,10 @@ def _list(
         rows = [{"name": job.name, "runs": job.runs, "what": job.what, "edit": job.edit} for job in jobs]
         console.json({"jobs": rows, "examples": [{"name": job.name, "what": job.what} for job in examples]})
         return
-    columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20)]
+    columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20, wraps=True)]
     for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], console.style()):
         console.say(line)
-    columns = [Column("EXAMPLE"), Column("WHAT IT SHOWS", least=20)]
+    columns = [Column("EXAMPLE"), Column("WHAT IT SHOWS", least=20, wraps=True)]
     shown = [[job.name, job.what] for job in examples]
     for line in ["", *table(columns, shown, console.style())] if shown else []:
         console.say(line)

@@ -88,8 +88,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     if here and is_mine(console.paths()) and not broken:
         console.withdraw_edited(site or console.site())
     problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
-    problems = sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
-    problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in problems]
+    problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in _in_order(problems)]
     console.say(reports.check(problems, fmt="json" if console.as_json else args.format))
     bad = {"error", "warning"} if args.strict else {"error"}
     return BROKEN if broken else ATTENTION if any(each.severity in bad for each in problems) else FINE
@@ -101,8 +100,12 @@ def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
     Raises SettingsError.
     """
     found, _ = _directory(console, list(names), Linter(console.environ))
-    found = [problem for problem in dict.fromkeys(found) if problem.severity == "error"]
-    return sorted(found, key=lambda each: (each.file, each.line, each.code))
+    return [problem for problem in _in_order(found) if problem.severity == "error"]
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """By their places, each once."""
+    return sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
 
 
 _NEW, _ALONE = 256, 20  # scripts that are looked at; of them such as are a start of their shell each

@@ -259,8 +259,7 @@ def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
     from cronhpc.doctor.look import Asked
 
     if args.write and not (root / "cronhpc.yaml").exists():
-        make = command("init", directory=str(root))
-        raise UsageError("cronhpc doctor: --write needs a cron directory. Make it with: " + make)
+        raise UsageError("cronhpc doctor: --write needs a cron directory. Make it with: " + command("init"))
     timeout = float(parse_duration(args.wait))
     return Asked(root, console.environ, console.backend, submit=args.submit, timeout=timeout, url=args.url)
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from cronhpc.core.model import Result, Row, command, entry_id, texts_of
+from cronhpc.core.model import FAILURES, Result, Row, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import grouped, switch_verb
@@ -251,7 +251,7 @@ _ORDER = {"bad": 0, "stopped": 1, "other": 2, "ok": 3, "new": 4}
 def _kind(entry: EntryStatus, last: HistoryRun | None) -> str:
     if entry.switch or entry.suspended:
         return "stopped"
-    if entry.problem or (last and runs.failed(last.result)):
+    if entry.problem or (last and last.result in FAILURES):
         return "bad"
     if not last:
         return "new"
@@ -444,7 +444,7 @@ class Scale(NamedTuple):
 @cache
 def kind_of(result: str) -> str:
     """ok, bad, or other: neither a success nor a failure of its own."""
-    return "ok" if result == Result.OK else "bad" if runs.failed(result) else "other"
+    return "ok" if result == Result.OK else "bad" if result in FAILURES else "other"
 
 
 def past_paths(runs: Iterable[Run], now: int) -> dict[str, str]:

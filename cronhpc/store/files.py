@@ -560,7 +560,7 @@ def existing(option: str | None, environment: Mapping[str, str]) -> Paths:
     try:
         os.lstat(root / MARKER)
     except FileNotFoundError:
-        where, make = f"{root} (from {named_by})", command("init", directory=str(root))
+        where, make = f"{root} (from {named_by})", command("init")
         if not root.is_dir():
             raise DirectoryError(
                 f"There is no folder {where}: not mounted, or not made yet. Nothing was done. Make it with: " + make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cronhpc.core.identity import TWO_LOOKS
 from cronhpc.core.model import (
+    FAILURES,
     NEVER_STARTS,
     Done,
     Fault,
@@ -207,7 +208,7 @@ def _last_results(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notic
     if entry.suspended:
         what = f"suspended after {text.count(entry.failures, 'failure')} in a row"
         yield _notice("suspended", name, what, command("resume", name), when="since", at=entry.suspended)
-    elif last and runs.failed(last.result):
+    elif last and last.result in FAILURES:
         yield _failed(entry, last)
     elif last and entry.failures:  # a slot that was skipped, missed or cancelled since fixes nothing
         times = f"{entry.failures} times in a row" if entry.failures > 1 else "once"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from cronhpc.core.model import Instant
 from cronhpc.cron.schedule import Schedule, ScheduleError
@@ -69,24 +70,24 @@ def facts(previews: Sequence[Preview], after: int, number: int, *, in_words: boo
 
     Without `in_words` schedules are not put into words, which takes long: a screen of many shows none.
     """
-    held = {preview.name: preview.held_back for preview in previews}
-    slots = list(islice(heapq.merge(*(_slots(preview, after) for preview in previews)), number))
-    until = slots[-1][0] if slots else after
+    in_order = heapq.merge(*(_slots(preview, after) for preview in previews), key=attrgetter("at", "entry"))
+    slots = tuple(islice(in_order, number))
+    until = slots[-1].at if slots else after
     zones = {preview.schedule.zone.key: preview.schedule for preview in reversed(previews)}
     changes = [change for schedule in zones.values() for change in clock_changes(schedule, after, until)]
     return Next(
         after=after,
         entries=tuple(_described(preview, in_words=in_words) for preview in previews),
-        slots=tuple(SlotToCome(at, name, held[name]) for at, name in slots),
+        slots=slots,
         clock_changes=tuple(sorted(changes, key=lambda each: (each.at, each.before, each.after, each.timezone))),
     )
 
 
-def _slots(preview: Preview, after: int) -> Iterator[tuple[int, str]]:
+def _slots(preview: Preview, after: int) -> Iterator[SlotToCome]:
     try:
         while True:
             after = preview.schedule.next_epoch(after)
-            yield after, preview.name
+            yield SlotToCome(after, preview.name, preview.held_back)
     except ScheduleError:  # the end of the calendar
         return
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
-from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
+from cronhpc.core.model import PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
 from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.core.model import Advice, Claim, Job, Plan, World
-
-_FAILED = frozenset(map(str, FAILURES))
 
 
 def run_facts(row: Mapping[str, Any]) -> HistoryRun:
@@ -166,11 +164,6 @@ def _live_result(job: Job) -> str:
     if job.waits:
         return "held" if job.held else "pending"
     return "running" if job.live and job.state != "SUSPENDED" else job.state.lower()
-
-
-def failed(result: str) -> bool:
-    """Whether such an end counts as a failure."""
-    return result in _FAILED
 
 
 def result_words(run: HistoryRun) -> str:

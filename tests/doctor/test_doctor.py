@@ -205,7 +205,8 @@ def test_a_directory_that_was_named_and_is_not_there_is_not_looked_at(tmp_path: 
     code, said = Site(tmp_path)()
     assert code == 2
     assert "There is no folder" in said
-    assert f"cronhpc init --dir {tmp_path / 'cron'}" in said
+    assert f"no folder {tmp_path / 'cron'}" in said
+    assert said.endswith("Make it with: cronhpc init\n")  # it is where cronhpc looks unless told
 
 
 def test_mistakes_in_the_settings_are_findings(site: Site) -> None:
