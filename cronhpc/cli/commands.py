@@ -116,7 +116,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser = Parser(
         prog=prog,
         description=command.help,
-        epilog=f"{codes}example:\n{_indented(command.example)}",
+        epilog="\n  ".join([f"{codes}example:", *command.example.strip().splitlines()]),
         formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=_columns() - 2),  # else it loads shutil
         allow_abbrev=False,
     )
@@ -139,10 +139,6 @@ def _columns() -> int:
         return min(os.get_terminal_size(1).columns, _WIDEST)
     except OSError:
         return _USUAL
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
 def parse(

@@ -221,8 +221,9 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         return _no_log(args, console, logs)
     log, others = chosen[0], len(chosen) - 1
     run = runs.of_job(log.job) if console.as_json or console.is_terminal or others else None
-    if others and not args.follow:
-        log = _of_first_failed(run, chosen)
+    if others and not args.follow:  # of an array
+        first = first_failed(run) if run else ""
+        log = next((each for each in chosen if first and each.task == first), log)
     if console.as_json:
         text = "\n".join(_last_lines(log.path, args.lines)[0])
         console.json({**_log_facts(log, paths, args.name), "run": run, "text": text})
@@ -235,6 +236,13 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         console.complain(f"job {log.job} {'has printed nothing yet' if goes_on else 'printed nothing'}")
     _print(log, paths, args, console)
     return FINE
+
+
+def _say_which_log(run: HistoryRun | None, log: Log, others: int, console: Console) -> None:
+    if run is not None:
+        console.say(_run_words(run, console))
+    if others and log.task:
+        console.say(f"task {log.task} of {others + 1}; another's: " + command("logs", f"{log.job}_TASK"))
 
 
 def _logs_of_run(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
@@ -251,19 +259,6 @@ def _logs_of_run(logs: list[Log], args: argparse.Namespace, task: str) -> list[L
 
 def _by_run(logs: list[Log]) -> dict[str, list[Log]]:
     return grouped(logs, lambda log: log.job or str(log.path))  # where no name says of which job: a run's of its own
-
-
-def _of_first_failed(run: HistoryRun | None, logs: list[Log]) -> Log:
-    """Of an array the log of the first task that failed, else the one last written to."""
-    first = first_failed(run) if run else ""
-    return next((log for log in logs if first and log.task == first), logs[0])
-
-
-def _say_which_log(run: HistoryRun | None, log: Log, others: int, console: Console) -> None:
-    if run is not None:
-        console.say(_run_words(run, console))
-    if others and log.task:
-        console.say(f"task {log.task} of {others + 1}; another's: " + command("logs", f"{log.job}_TASK"))
 
 
 class _RunsAsRead:

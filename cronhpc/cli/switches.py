@@ -62,7 +62,8 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
         made = set_switch(_folder(paths, kind), each.name, args.reason, expires, settings.kill_group)
         rows.append({"switch": each.name, "path": each.path, "made": made})
         if not console.as_json:
-            console.say(_set_words(rows[-1], kind, console))
+            stands = "set" if made else "it stands already:"
+            console.say(f"{stands} {kind} switch {text.name(each.name)} ({console.style().path(each.path)})")
     console.out.flush()  # they stand, however long the batch system takes to answer
     effect = _ordered(console, Order(kind, frozenset(names)), look, switches)
     notes = [note for name in names if (note := _unwritten(name, look, settings))]
@@ -75,11 +76,6 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
         lines += [_PAUSED] if args.typed == "disable" else []
         console.say(joined("\n", [*lines, "undo: " + facts["undo"], *(f"note: {note}" for note in notes)]))
     return FINE if effect.ok else ATTENTION
-
-
-def _set_words(row: Facts, kind: str, console: Console) -> str:
-    made = "set" if row["made"] else "it stands already:"
-    return f"{made} {kind} switch {text.name(row['switch'])} ({console.style().path(row['path'])})"
 
 
 def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None:

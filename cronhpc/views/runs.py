@@ -68,8 +68,8 @@ def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
     """What a switch stopped, in the shape of a run."""
     reason = f': "{row["reason"]}"' if row.get("reason") else ""
     detail = f"by {row.get('by')}{reason}; {_switch_deed(row)}"
-    known = run_facts({"slot": row.get("at"), "result": "switch", "detail": detail})
-    return replace(known, entry=str(row.get("switch", "")), switch=True)
+    known = {"entry": row.get("switch", ""), "slot": row.get("at"), "result": "switch", "detail": detail}
+    return replace(run_facts(known), switch=True)
 
 
 def _switch_deed(row: Mapping[str, Any]) -> str:
@@ -82,9 +82,7 @@ def _switch_deed(row: Mapping[str, Any]) -> str:
 
 def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> HistoryRun:
     """The same of an attempt that has ended and is not in history yet."""
-    row = by_field(job_end)
-    row |= {"entry": name, "slot": key.slot, "attempt": key.attempt, "by_hand": key.by_hand, "job": job_id}
-    return run_facts({**row, "result": str(job_end.result)})
+    return run_facts({**by_field(job_end), "entry": name, "key": str(key), "job": job_id})
 
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> LiveRun:

@@ -65,7 +65,9 @@ def _top(known: Status, style: Style, *, from_file: bool) -> list[str]:
     if known.cost:
         spent = f"{text.count(known.cost.jobs, 'job')}, {times.span(known.cost.cpu_seconds)} of CPU"
         top.append(f"cost    {spent} in {known.cost.days} days")  # what the scheduler itself took from the cluster
-    return [*top, _seen_line(known, style)] if from_file else top
+    if from_file:
+        top.append(f"seen    as the owner's scheduler saw it {style.dated(known.now)} ({style.distance(known.now)})")
+    return top
 
 
 def _fitting(notices: Sequence[Notice], rows: Sequence[Row], plain: Style, room: int) -> tuple[int, int | None]:
@@ -94,11 +96,6 @@ def _header(known: Status, style: Style, *, from_file: bool) -> str:
     return style.paint(left, "bold") + " " * max(gap, 2) + style.paint(right, "dim")
 
 
-def _seen_line(known: Status, style: Style) -> str:
-    when = f"{style.dated(known.now)} ({style.distance(known.now)})"
-    return f"seen    as the owner's scheduler saw it {when}"
-
-
 def _chain(known: Status, style: Style) -> str:
     facts = known.chain
     state, between, rest = chain.words(facts, known.batch.name, style)
@@ -116,6 +113,9 @@ def _chain(known: Status, style: Style) -> str:
 
 
 # --- needs attention -----------------------------------------------------------------------------------------------
+
+
+_MILD = frozenset({"warning", "note", "expired", "switch", "missed"})
 
 
 def _attention(rows: Sequence[Notice], style: Style, most: int) -> list[str]:
@@ -149,7 +149,8 @@ def _middle_width(rows: Sequence[Notice], whats: Sequence[str], names: int, styl
 def _attention_row(row: Notice, what: str, names: int, wide: int, style: Style) -> list[str]:
     name, fix = text.name(row.name), style.text(row.fix)
     name = text.shorten(name, names) if style.width else name
-    first = f"  {style.paint(name, _colour(row))}{' ' * (names - text.width(name))}  "
+    colour = "yellow" if row.kind in _MILD else "red"
+    first = f"  {style.paint(name, colour)}{' ' * (names - text.width(name))}  "
     room = style.width - names - 4 if style.width else 0
     lead = " " * (names + 4)
     if not room or max(wide, text.width(what)) + 2 + text.width(fix) <= room:
@@ -160,10 +161,6 @@ def _attention_row(row: Notice, what: str, names: int, wide: int, style: Style) 
         *(lead + line for line in whats[1:]),
         *(lead + style.paint(m, "bold") for m in fixes if m),
     ]
-
-
-def _colour(row: Notice) -> str:
-    return "yellow" if row.kind in {"warning", "note", "expired", "switch", "missed"} else "red"
 
 
 # --- entries -------------------------------------------------------------------------------------------------------
