@@ -293,7 +293,7 @@ class Submitter:
         names = self.claims.names()
         claimed = (key for key, suffixes in names.items() if "" in suffixes)
         late = self.claims.late([row.key for row in rows], believed, claimed)
-        states = store_memory.states_now(self.site.paths.entries)
+        states = store_memory.load(self.site.paths.entries).entries
         for row in rows:
             key = row.key
             if key.by_hand and key.attempt > 1:

@@ -193,6 +193,7 @@ def _past_and_present(name: str, live: Sequence[Run], past: Past, hover: Hover, 
         "waited": _spread(past.waited),
         "took": _spread(past.took),
         "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
+        **dict.fromkeys(("next_path", "source", "schedule", "timezone"), ""),
     }
 
 
@@ -227,12 +228,8 @@ def _deleted_row(entry: DeletedEntry, past: Past, hover: Hover, style: Style) ->
         "kind": "other",
         "state": state,
         "why": "It was deleted; what runs of it goes on.",
-        "next_path": "",
         "held": False,
         "next": "-",
-        "source": "",
-        "schedule": "",
-        "timezone": "",
         "label": f"{name}: {state}; in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed",
     }
 

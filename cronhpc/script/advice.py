@@ -166,8 +166,9 @@ def dollar(text: str) -> str:
     return f"$'{body}'"
 
 
-def word(text: str) -> str:
-    """`text` as one word that can be pasted into a shell."""
+def word(given: object) -> str:
+    """A text or path as one word that can be pasted into a shell."""
+    text = str(given)
     if text and _PLAIN_WORD.issuperset(text):
         return text
     if not text.isprintable() or "'" in text:

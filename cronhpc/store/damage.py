@@ -148,7 +148,7 @@ def fix(error: OSError) -> str:
         place = place.parent
     uid = place.lstat().st_uid
     if uid == os.getuid():
-        return f"It is yours: chmod u+rwX {word(str(place))}"
+        return f"It is yours: chmod u+rwX {word(place)}"
     return f"{clean(str(place))} belongs to {owner(uid)}: ask them, or name a directory of your own with --dir"
 
 

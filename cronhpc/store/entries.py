@@ -117,12 +117,12 @@ def renaming(script: Path, name: str) -> str:
     """What to do so that `script` is read, as `name` beside it; an entry of that name is never replaced."""
     if os.path.lexists(script.with_name(name)):
         return f"To run it, give it a name of its own: {name} is there already."
-    return f"To run it: mv -n {word(str(script))} {word(str(script.with_name(name)))}"
+    return f"To run it: mv -n {word(script)} {word(script.with_name(name))}"
 
 
 def moving(place: Path, to: Path, which: str = "") -> str:
     """The command that puts `place`, or the files `which` in it, into the folder `to`, and replaces nothing there."""
-    what = word(str(place)) + (f"/{which}" if which else "")
+    what = word(place) + (f"/{which}" if which else "")
     return f"mv -n {what} {word(f'{to}/')}"
 
 

@@ -490,10 +490,7 @@ class Paths:
 
     def relative(self, path: Path) -> str:
         """`path` as its owner knows it: relative to the cron directory where it lies in it."""
-        try:
-            return str(path.relative_to(self.root))
-        except ValueError:
-            return str(path)
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
 
 def must_be_plain(root: Path) -> None:

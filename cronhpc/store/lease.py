@@ -123,7 +123,7 @@ def problems(path: Path) -> tuple[Problem, ...]:
     if holder is None:
         return ()
     what = f"the lease of {holder} is {int(seconds) // 60} min old: ticks go on beside it, which the claims make safe."
-    return (Problem("W339", what, f"If that has ended: rm {word(str(path))}", "state/lease"),)
+    return (Problem("W339", what, f"If that has ended: rm {word(path)}", "state/lease"),)
 
 
 def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:

@@ -390,14 +390,13 @@ def tail_of(root: Path, log: str) -> str | None:
     if len(parts) != 3 or parts[0] != "log" or {"", ".", ".."} & set(parts):  # noqa: PLR2004 - log, the entry's, the file
         return None
     try:
-        with contextlib.ExitStack() as open_ones:
-            fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
-            open_ones.callback(os.close, fd)
-            for name in parts[:2]:
-                fd = os.open(name, _FOLDER, dir_fd=fd)
-                open_ones.callback(os.close, fd)
-            return _end_of(fd, _newest_of(fd, parts[2]))
-    except OSError:
+        with (
+            _folder(None, str(root), "", links=True) as top,
+            _folder(top, "log", "") as logs,
+            _folder(logs, parts[1], "") as folder,
+        ):
+            return _end_of(folder, _newest_of(folder, parts[2]))
+    except (OSError, LogsError):
         return None
 
 

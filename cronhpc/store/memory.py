@@ -89,11 +89,6 @@ def merged(ours: Memory, theirs: Memory) -> Memory:
     return Memory(entries, replace(kept, last_tick=max(kept.last_tick or 0, last) or None), theirs.data)
 
 
-def states_now(path: Path) -> Mapping[str, EntryState]:
-    """Entry name to state as the disk has it now: read again after claiming. Raises StateError, OSError."""
-    return load(path).entries
-
-
 # --- the cache of parsed files -------------------------------------------------------------------------------------
 
 

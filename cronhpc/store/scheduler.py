@@ -225,7 +225,7 @@ def mark_stopped(paths: Paths, who: str) -> None:
     """
     for _ in range(3):
         name = marks(paths).next_stop
-        replace_file(paths.scheduler / name, f"stopped by {who}; {model.command('start')} goes on\n".encode(), 0o644)
+        _note(paths, name, f"stopped by {who}; {model.command('start')} goes on")
         if name in marks(paths).stops:
             return
 
@@ -249,12 +249,12 @@ class SiteChanges:
     @property
     def no_submit(self) -> str:
         """`node: what sbatch said` of a job that tried to submit another; "": it may, or nobody knows."""
-        return self._noted("submit")
+        return _noted(self.paths, "no-submit")
 
     @property
     def drops_begin(self) -> str:
         """The job that could begin before its --begin; "": that is kept, or nobody knows."""
-        return self._noted("begin")
+        return _noted(self.paths, "no-begin")
 
     @property
     def drops_hold(self) -> str:
@@ -271,22 +271,19 @@ class SiteChanges:
             self.cache.keep(kind, [shown, now])
         if kind != "hold" and shown:
             with suppress(OSError):
-                replace_file(self.paths.scheduler / f"no-{kind}", f"{shown}\n".encode("utf-8", "replace"), 0o644)
+                _note(self.paths, f"no-{kind}", shown)
 
     def forget(self) -> None:
         """What links have to know is found out anew. Raises OSError."""
         for kind in ("submit", "begin"):
             (self.paths.scheduler / f"no-{kind}").unlink(missing_ok=True)
 
-    def _noted(self, kind: str) -> str:
-        return (read_bytes(self.paths.scheduler / f"no-{kind}") or b"").decode("utf-8", "replace").strip()
-
 
 def remember_admins_word(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
     if admins_word(paths) == why:
         return
-    replace_file(paths.scheduler / f"rest.{marks(paths).start}", f"{why}\n".encode(), 0o644)
+    _note(paths, f"rest.{marks(paths).start}", why)
 
 
 def links(paths: Paths) -> dict[str, LinkRecord]:
@@ -301,7 +298,7 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     except FileNotFoundError:
         return found
     for name in filter(str.isdecimal, names):
-        words = (read_bytes(paths.scheduler / "links" / name) or b"").decode("ascii", "replace").split()
+        words = _noted(paths, f"links/{name}").split()
         if (
             len(words) == _LINK_WORDS
             and words[0] in {"link", "spare"}
@@ -317,9 +314,8 @@ _LINK_WORDS = 4  # kind, slot, fingerprint, when it was written
 
 def remember_link(paths: Paths, job_id: str, link: LinkRecord) -> None:
     """Write down that `job_id` is a link. Raises OSError."""
-    folder = paths.scheduler / "links"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    replace_file(folder / job_id, f"{link.kind} {link.slot} {link.fingerprint or '-'} {link.at}\n".encode(), 0o644)
+    (paths.scheduler / "links").mkdir(mode=0o755, exist_ok=True)
+    _note(paths, f"links/{job_id}", f"{link.kind} {link.slot} {link.fingerprint or '-'} {link.at}")
 
 
 def forget_links(paths: Paths, job_ids: Iterable[str]) -> None:
@@ -330,14 +326,13 @@ def forget_links(paths: Paths, job_ids: Iterable[str]) -> None:
 
 def remember_successor(paths: Paths, job_id: str) -> None:
     """For the spare, which asks who cancelled it, should it be gone. Raises OSError."""
-    path = paths.scheduler / "successor"
-    if job_id and (read_bytes(path) or b"").strip() != job_id.encode():
-        replace_file(path, f"{job_id}\n".encode(), 0o644)
+    if job_id and successor_noted(paths) != job_id:
+        _note(paths, "successor", job_id)
 
 
 def successor_noted(paths: Paths) -> str:
     """What the last link that ran, or tick, left there: a job id; "" where nobody did. Raises OSError."""
-    return (read_bytes(paths.scheduler / "successor") or b"").decode("ascii", "replace").strip()
+    return _noted(paths, "successor")
 
 
 def scrontab_mark(paths: Paths) -> Path:
@@ -355,7 +350,7 @@ def remember_batch_system(paths: Paths, dialect: Dialect) -> None:
     mark = paths.scheduler / f"on-{dialect.name}"
     if not os.path.lexists(mark):
         without = f"without {dialect.commands[0]} on PATH this is no local directory."
-        replace_file(mark, f"Ticks have found {dialect.title} here: {without}\n".encode(), 0o644)
+        _note(paths, mark.name, f"Ticks have found {dialect.title} here: {without}")
 
 
 def batch_system_found(paths: Paths) -> str:
@@ -416,8 +411,16 @@ def expected(paths: Paths) -> tuple[int, int] | None:
 
 def admins_word(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
-    for name in sorted(marks(paths).holds, reverse=True):
-        data = read_bytes(paths.scheduler / name)
-        if data and (word := data.decode("utf-8", "replace").strip()):
-            return word
-    return ""
+    return next(filter(None, (_noted(paths, name) for name in sorted(marks(paths).holds, reverse=True))), "")
+
+
+# --- what stands in a file of scheduler/ as a line -------------------------------------------------------------------
+
+
+def _note(paths: Paths, name: str, text: str) -> None:
+    replace_file(paths.scheduler / name, f"{text}\n".encode("utf-8", "replace"), 0o644)
+
+
+def _noted(paths: Paths, name: str) -> str:
+    """Nothing where there is none. Raises OSError."""
+    return (read_bytes(paths.scheduler / name) or b"").decode("utf-8", "replace").strip()

@@ -45,7 +45,7 @@ def _unread(path: Path, error: OSError) -> Problem:
     what = f"cannot be read: {error.strerror}."
     fix = "Mount it, or fix what it leads to."
     if isinstance(error, PermissionError):
-        fix = f"Make it readable: chmod u+r {word(str(path))}"
+        fix = f"Make it readable: chmod u+r {word(path)}"
     return Problem("E600", what, fix, path.name)
 
 
@@ -63,7 +63,7 @@ def _init(path: Path) -> str:
 def emptied(path: Path) -> Problem:
     """A file without a byte is what a full disk leaves; as settings it means all defaults."""
     what = "is empty: every setting has its default."
-    anew = f"rm {word(str(path))} && " + _init(path)
+    anew = f"rm {word(path)} && " + _init(path)
     fix = "If it was cut off, bring it back, or: " + anew + ". If that is meant, write a comment in it."
     return Problem("W600", what, fix, path.name)
 

@@ -101,7 +101,7 @@ class _Scan:
         self.unknown.append(str(path))
         why, fix = "cannot be listed", "Mount it or make it readable, or take it out of kill.also."
         if self.root in path.parents:
-            fix = f"Make it readable: chmod u+rx {word(str(path))}"
+            fix = f"Make it readable: chmod u+rx {word(path)}"
         if passes(error):
             why = f"cannot be listed ({error.strerror})"
             fix = "The file system is at fault: it is looked at again within a minute; see whether ls answers there."
@@ -284,7 +284,7 @@ def unset_switch(folder: Path, name: str, root: Path | None = None) -> bool:
 
 
 def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
-    where = word(str(folder))
+    where = word(folder)
     what = f"{clean(str(folder / name))} cannot be {done}: {error.strerror}."
     if isinstance(error, PermissionError):
         try:
@@ -296,7 +296,7 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
     if isinstance(error, AstrayError):
         return SwitchError(f"{what} If that is the team's folder, name its real place in kill: of cronhpc.yaml.")
     if error.errno == errno.ENOTEMPTY:
-        return SwitchError(f"{what} It is a folder with files in it. Remove it with: rm -r {word(str(folder / name))}")
+        return SwitchError(f"{what} It is a folder with files in it. Remove it with: rm -r {word(folder / name)}")
     if isinstance(error, FileNotFoundError):
         return SwitchError(
             f"{what} There is no folder {where}. Is it mounted? In a cron directory, " + command("init") + " makes it."

@@ -28,17 +28,9 @@ _MOST_LINKS = 40  # the kernel's own limit
 
 def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str, ...]]:
     """The user ids of `trust.owners` (`me` and root always among them), and the names that no user has."""
-    import pwd
-
-    ids, unknown = {0, me}, []
-    for name in names:
-        if name in {"me", "root"}:
-            continue
-        try:
-            ids.add(int(name) if name.isascii() and name.isdecimal() else pwd.getpwnam(name).pw_uid)
-        except KeyError:
-            unknown.append(name)
-    return frozenset(ids), tuple(unknown)
+    found = {name: _number(name, group=False) for name in names if name not in {"me", "root"}}
+    ids = {0, me, *(number for number in found.values() if number is not None)}
+    return frozenset(ids), tuple(name for name, number in found.items() if number is None)
 
 
 def _from_the_top(path: Path) -> tuple[Path, list[str]]:
@@ -167,12 +159,12 @@ class Trust:
     def _owned(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_uid in self.owners:
             return None
-        whose = owner(status.st_uid)
+        whose, place = owner(status.st_uid), word(path)
         what = f"{_clean(path)} belongs to {whose}, who is neither you nor root nor among trust.owners."
         if stat.S_ISREG(status.st_mode):
-            fix = f"Read it, then make it yours: cp {_q(path)} {_q(path)}.mine && mv -f {_q(path)}.mine {_q(path)}"
+            fix = f"Read it, then make it yours: cp {place} {place}.mine && mv -f {place}.mine {place}"
         elif stat.S_ISLNK(status.st_mode):
-            fix = f'Look where it points, then make it yours: ln -sfn "$(readlink {_q(path)})" {_q(path)}'
+            fix = f'Look where it points, then make it yours: ln -sfn "$(readlink {place})" {place}'
         else:
             fix = "Keep the script in folders of your own."
         return Problem("E403", what, self._or_allow(fix, f"owners: [{whose}]"), self._file(path))
@@ -180,7 +172,7 @@ class Trust:
     def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_mode & stat.S_IWOTH:
             whose = "go" if status.st_mode & stat.S_IWGRP and status.st_gid != self.gid else "o"
-            return self._writable(path, "everyone", f"chmod {whose}-w {_q(path)}")
+            return self._writable(path, "everyone", f"chmod {whose}-w {word(path)}")
         listed = writers(path)
         if listed is None:
             return self._by_group(path, status.st_gid) if status.st_mode & stat.S_IWGRP else None
@@ -190,21 +182,21 @@ class Trust:
         if writer.kind == "owning group":
             return self._by_group(path, status.st_gid)
         if writer.kind == "everyone":
-            return self._writable(path, "everyone (by an ACL)", f"chmod o-w {_q(path)}")
+            return self._writable(path, "everyone (by an ACL)", f"chmod o-w {word(path)}")
         is_user = writer.kind == "user"
         if writer.id in self.owners if is_user else writer.id is not None and writer.id == self.gid:
             return None
         name = _clean(writer.name or (owner if is_user else group_name)(writer.id or 0))
         by = f"{'' if is_user else 'the group '}{name} (by an ACL)"
         if writer.name:
-            return self._writable(path, by, f"nfs4_editfacl {_q(path)}  (take w, a, D, C and o from {name})")
-        return self._writable(path, by, f"setfacl -x {writer.kind[0]}:{name} {_q(path)}")
+            return self._writable(path, by, f"nfs4_editfacl {word(path)}  (take w, a, D, C and o from {name})")
+        return self._writable(path, by, f"setfacl -x {writer.kind[0]}:{name} {word(path)}")
 
     def _by_group(self, path: Path, gid: int) -> Problem | None:
         if gid == self.gid:
             return None
         name = group_name(gid)
-        found = self._writable(path, f"the group {name}", f"chmod g-w {_q(path)}")
+        found = self._writable(path, f"the group {name}", f"chmod g-w {word(path)}")
         return Problem(found.code, found.what, self._or_allow(found.fix, f"group: {name}"), found.file)
 
     def _or_allow(self, fix: str, setting: str) -> str:
@@ -213,11 +205,8 @@ class Trust:
     def _writable(self, path: Path, by: str, command: str) -> Problem:
         return Problem("E404", f"{_clean(path)} can be written by {by}.", f"Fix it with: {command}", self._file(path))
 
-    def _file(self, path: Path | str) -> str:
-        try:
-            return str(Path(path).relative_to(self.root))
-        except ValueError:
-            return str(path)
+    def _file(self, path: Path) -> str:
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
 
 # --- the cron directory itself ----------------------------------------------------------------------------------------
@@ -347,11 +336,6 @@ def group_id(name: str) -> int | None:
         return None
 
 
-def _q(path: Path) -> str:
-    """For a shell's command line, and safe to print."""
-    return word(str(path))
-
-
 def _clean(path: Path | str) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(path))
 
@@ -430,6 +414,7 @@ def nfs4(raw: bytes) -> Iterator[Writer]:
 
 
 def _number(name: str, *, group: bool) -> int | None:
+    """A user's id or a group's, by name or number; None where there is none."""
     import grp
     import pwd
 
