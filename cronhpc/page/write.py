@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client.core import Metric
-    from prometheus_client.registry import Collector
 
     from cronhpc.engine.site import Site
     from cronhpc.page.view import Past
@@ -118,14 +117,7 @@ class Gauge(NamedTuple):
 
 def prometheus(known: Status, pasts: Mapping[str, Past] | None, now: int) -> str:
     """The text format. `known`: `status.facts`; `pasts`: what history tells, None where it may not be read."""
-    from prometheus_client import CollectorRegistry, generate_latest
-
-    registry = CollectorRegistry()
-    registry.register(_collector(known, pasts, now))
-    return generate_latest(registry).decode()
-
-
-def _collector(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Collector:
+    from prometheus_client import generate_latest
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector
 
@@ -142,7 +134,7 @@ def _collector(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Col
                     family.add_metric([*whose.values(), *(text.clean(labels[name]) for name in names)], value)
                 yield family
 
-    return Facts()
+    return generate_latest(Facts()).decode()
 
 
 def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterator[Gauge]:

@@ -132,10 +132,7 @@ _PLAIN: dict[object, type] = {
 
 
 def _files(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.glob("*.jsonl"), reverse=True)
-    except FileNotFoundError:
-        return []
+    return sorted(folder.glob("*.jsonl"), reverse=True)
 
 
 def rotate(folder: Path, *, keep_months: int, now: int) -> None:

@@ -69,10 +69,14 @@ def held(
 ) -> Iterator[Holder | None]:
     """The lease for the length of a `with`; beside the holder that it gives, who does not end, one goes on without.
 
-    It only saves work: claims are what makes two ticks safe. So it is no error where the disk refuses one.
+    It is waited for for some `seconds`. It only saves work: claims are what makes two ticks safe. So it is no error
+    where the disk refuses one.
     """
+    until, pause = time.monotonic() + (_WAITS if seconds is None else seconds), 0.1
     try:
-        holder = wait_and_take(path, me, job_gone, seconds)
+        while (holder := take(path, me, job_gone)) and time.monotonic() < until and is_at_work(path, holder, me.host):
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
     except OSError:
         holder = None
     try:
@@ -80,23 +84,6 @@ def held(
     finally:
         if holder is None:
             give_back(path, me)
-
-
-def wait_and_take(
-    path: Path, me: Holder, job_gone: Callable[[str], bool], seconds: float | None = None
-) -> Holder | None:
-    """Take the lease, after some `seconds` if need be; beside the holder that is returned, one goes on without it.
-
-    None: it is mine, or there can be none. Raises OSError.
-    """
-    until = time.monotonic() + (_WAITS if seconds is None else seconds)
-    pause = 0.1
-    while True:
-        holder = take(path, me, job_gone)
-        if holder is None or time.monotonic() >= until or is_stalled(holder, me.host) or age(path) > _OLD:
-            return holder
-        time.sleep(pause)
-        pause = min(2 * pause, 1.0)
 
 
 def age(path: Path) -> float:

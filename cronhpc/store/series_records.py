@@ -55,14 +55,7 @@ def load(state: Path, name: str) -> Record | None:
 
 def every(state: Path) -> Iterator[Record]:
     """All of them; a corrupt file is passed over. Raises OSError."""
-    try:
-        paths = sorted(folder(state).glob("*.json"))
-    except FileNotFoundError:
-        return
-    for path in paths:
-        record = usable(path)
-        if record is not None:
-            yield record
+    yield from filter(None, map(usable, sorted(folder(state).glob("*.json"))))
 
 
 def usable(path: Path) -> Record | None:

@@ -20,7 +20,7 @@ from cronhpc.store.trust import group_id, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 _MOST_READ = 500  # files of a folder whose content is looked at; all names count
@@ -69,33 +69,40 @@ class _Scan:
         self.problems: list[Problem] = []
 
     def folder(self, kind: str, folder: Path) -> None:
+        """What is in it; but dot files, of which NFS leaves some."""
+
+        def look() -> None:
+            with entered(folder, self.root) as fd:
+                for count, name in enumerate(sorted(name for name in os.listdir(fd) if not name.startswith("."))):
+                    self._named(kind, folder, name, fd, read=count < _MOST_READ)
+
         try:
-            fd, names = patiently(lambda: _listed(folder, self.root))
-        except FileNotFoundError as error:
-            if not _in_cron_directory(folder):
-                self._unseen(folder, error)
-            return
+            patiently(look)
         except OSError as error:
-            self._unseen(folder, error)
-            return
-        try:
-            for count, name in enumerate(names):
-                self._named(kind, folder, name, fd, read=count < _MOST_READ)
-        finally:
-            os.close(fd)
+            if not (isinstance(error, FileNotFoundError) and _in_cron_directory(folder)):
+                self._unseen(folder, error)
 
     def file(self, name: str, path: Path) -> None:
-        """One that a program polls: it may be there or not."""
+        """One that a program polls: it may be there or not.
+
+        By a listing: a stat may be a minute old, of a file that was made as of one that was removed. By a stat only
+        where the folder may not be listed.
+        """
+
+        def look() -> None:
+            try:
+                with entered(path.parent, self.root) as fd:
+                    if path.name in os.listdir(fd):
+                        self._look("kill", name, path, fd)
+            except PermissionError:
+                with entered(path.parent, self.root, listing=False) as fd, contextlib.suppress(FileNotFoundError):
+                    os.lstat(path.name, dir_fd=fd)
+                    self._look("kill", name, path, fd)
+
         try:
-            fd, there = patiently(lambda: _looked_for(path, self.root))
+            patiently(look)
         except OSError as error:
             self._unseen(path, error)
-            return
-        try:
-            if there:
-                self._look("kill", name, path, fd)
-        finally:
-            os.close(fd)
 
     def _unseen(self, path: Path, error: OSError) -> None:
         self.unknown.append(str(path))
@@ -136,41 +143,6 @@ class _Scan:
             what = f"expires: {invalid!r} is neither a duration nor a time; it stands until it is removed."
             self.problems.append(Problem("W503", what, "Write expires: 2h, or expires: 2026-11-27T18:00.", where))
         self.switches.append(Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires))
-
-
-def _looked_for(path: Path, root: Path | None) -> tuple[int, bool]:
-    """The folder of `path`, opened, and whether that is in it. Raises OSError.
-
-    By a listing: a stat may be a minute old, of a file that was made as of one that was removed. By a stat only where
-    the folder may not be listed.
-    """
-    try:
-        fd = open_folder(path.parent, root)
-    except PermissionError:
-        fd = open_folder(path.parent, root, listing=False)
-        try:
-            os.lstat(path.name, dir_fd=fd)
-        except FileNotFoundError:
-            return fd, False
-        except OSError:
-            os.close(fd)
-            raise
-        return fd, True
-    try:
-        return fd, path.name in os.listdir(fd)
-    except OSError:
-        os.close(fd)
-        raise
-
-
-def _listed(folder: Path, root: Path | None) -> tuple[int, list[str]]:
-    """`folder`, opened, and the names in it that are no dot files (NFS leaves some). Raises OSError."""
-    fd = open_folder(folder, root)
-    try:
-        return fd, sorted(name for name in os.listdir(fd) if not name.startswith("."))
-    except OSError:
-        os.close(fd)
-        raise
 
 
 def _in_cron_directory(folder: Path) -> bool:
@@ -262,24 +234,17 @@ def unset_switch(folder: Path, name: str, root: Path | None = None) -> bool:
     """Remove the switch `name` from `folder`; False: there was none. `root` as for `scan`. Raises SwitchError."""
     check_name(name)
     try:
-        fd = open_folder(folder, root, listing=False)
+        with entered(folder, root, listing=False) as fd:
+            try:
+                os.unlink(name, dir_fd=fd)
+            except (IsADirectoryError, PermissionError):
+                if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
+                    raise
+                os.rmdir(name, dir_fd=fd)
     except FileNotFoundError:
         return False
     except OSError as error:
         raise _refused(folder, name, error, "removed") from None
-    try:
-        try:
-            os.unlink(name, dir_fd=fd)
-        except (IsADirectoryError, PermissionError):
-            if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
-                raise
-            os.rmdir(name, dir_fd=fd)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise _refused(folder, name, error, "removed") from None
-    finally:
-        os.close(fd)
     return True
 
 
@@ -340,15 +305,23 @@ def open_folder(folder: Path, root: Path | None = None, *, listing: bool = True)
     return fd
 
 
+@contextlib.contextmanager
+def entered(folder: Path, root: Path | None = None, *, listing: bool = True) -> Iterator[int]:
+    """The same for the length of a `with`."""
+    fd = open_folder(folder, root, listing=listing)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def is_where_it_says(folder: Path) -> bool:
     """Whether nobody has led elsewhere what is called `folder`."""
     try:
-        os.close(open_folder(folder, listing=False))
-    except AstrayError:
-        return False
-    except OSError:
-        return True  # what cannot be looked at is told elsewhere
-    return True
+        with entered(folder, listing=False):
+            return True
+    except OSError as error:
+        return not isinstance(error, AstrayError)  # what cannot be looked at is told elsewhere
 
 
 def _astray(path: str, opened: os.stat_result) -> str:

@@ -104,7 +104,8 @@ def test_whether_the_holder_ends_its_tick(  # noqa: PLR0917 - a table's columns
     (tmp_path / "looked").touch()
     assert lease.is_at_work(path, holder, "here") == at_work
     if not at_work:
-        assert lease.wait_and_take(path, ME, lambda _: False) == holder, "at once: nobody waits for it"
+        with lease.held(path, ME) as beside:
+            assert beside == holder, "at once: nobody waits for it"
 
 
 def test_it_is_held_for_the_length_of_a_with_and_beside_a_holder_who_stays_it_is_left_to_that_one(
