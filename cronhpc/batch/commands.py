@@ -8,7 +8,17 @@ import re
 from datetime import UTC, datetime
 from time import monotonic
 
-from cronhpc.batch.port import AtSubmitLimit, Batch, BatchError, Denied, NoProgram, Refused, Submission, Unreachable
+from cronhpc.batch.port import (
+    AtSubmitLimit,
+    Batch,
+    BatchError,
+    Denied,
+    NoCluster,
+    NoProgram,
+    Refused,
+    Submission,
+    Unreachable,
+)
 from cronhpc.batch.process import SCRATCH, Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import FAILURES, Advice, Job, JobEnd, Result, command, task_list, task_ranges
 from cronhpc.cron.values import dataclass, replace
@@ -30,7 +40,7 @@ if TYPE_CHECKING:
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
 _SILENT = 15  # seconds for which a query that gave no answer is answered so: a daemon asks again later
-NO_CLUSTER = "Could not establish a configuration source"  # Slurm's last word on it; three lines of how come before
+_NO_CLUSTER = "Could not establish a configuration source"  # Slurm's last word on it; three lines of how come before
 LIST_LIMIT = 500  # job ids in one command line
 
 
@@ -43,7 +53,7 @@ def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
 def told(program: str, ended: Finished) -> str:
     """What a program said, as one line."""
     lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
-    words = " / ".join([line for line in lines if NO_CLUSTER in line] or lines)
+    words = " / ".join([line for line in lines if _NO_CLUSTER in line] or lines)
     if ended.timed_out:
         return f"{program} gave no answer in time" + (f": {words}" if words else "")
     return words or f"{program} exited {ended.code} and said nothing"
@@ -251,7 +261,7 @@ class ByCommands(Batch):
         """What a query printed, which is right. Raises Unreachable."""
         ended = self.look(argv, more, within)
         if ended.code != 0 or ended.timed_out:
-            raise Unreachable(told(argv[0], ended))
+            raise (NoCluster if _NO_CLUSTER in ended.said else Unreachable)(told(argv[0], ended))
         return ended.out
 
     def run(

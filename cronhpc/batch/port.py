@@ -33,6 +33,10 @@ class Unreachable(BatchError):
     passing = True
 
 
+class NoCluster(Unreachable):
+    """The batch system's commands are there, and know of no cluster."""
+
+
 class NoProgram(Unreachable):
     """The batch system's commands are not on PATH: the same until they are loaded."""
 

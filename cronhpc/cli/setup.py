@@ -93,12 +93,12 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
         )
     if not console.backend:
         asked = list(all_present(console.environ))
-    settings, dialect, site, unanswered = dict[str, str](), asked[0], Site(), dict[str, str]()
+    settings, dialect, site, unanswered = dict[str, str](), asked[0], Site(), dict[str, CronhpcError]()
     for each in asked:  # the first that answers is meant: some machines keep the commands of a system that is gone
         try:
             site = connect(each.name, Settings(), console.environ, root / "state").site()
         except CronhpcError as error:
-            unanswered[each.name] = str(error)
+            unanswered[each.name] = error
         else:
             dialect = each
             break
@@ -113,18 +113,18 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
     return settings, _unanswered_words(unanswered, dialect.name, others)
 
 
-def _unanswered_words(unanswered: Mapping[str, str], chosen: str, others: Sequence[Dialect]) -> str:
+def _unanswered_words(unanswered: Mapping[str, CronhpcError], chosen: str, others: Sequence[Dialect]) -> str:
     """What to say of batch systems, by name, that gave no answer, and why: `chosen` is among them where none did."""
-    from cronhpc.batch.commands import NO_CLUSTER
+    from cronhpc.batch.port import NoCluster
 
     if not unanswered:
         return ""
     words = [f"{DIALECTS[name].title} gave no answer ({why})" for name, why in unanswered.items()]
     where = "there" if chosen in unanswered else "in cronhpc.yaml"
     if chosen in unanswered:
-        why = unanswered[chosen] if len(unanswered) == 1 else "; ".join(words)
+        why = str(unanswered[chosen]) if len(unanswered) == 1 else "; ".join(words)
         words = [f"the batch system could not be asked for account and partition ({why}): see sbatch: in cronhpc.yaml"]
-        if NO_CLUSTER in why:
+        if any(isinstance(error, NoCluster) for error in unanswered.values()):
             words.append("if scripts shall run on this machine, write backend: local there")
     words += [f"if {each.title} is meant, write backend: {each.name} {where}" for each in others]
     return "; ".join(words)
