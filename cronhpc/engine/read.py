@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-    from cronhpc.core.model import Call, Claim, Job, Key, SchedulerState
+    from cronhpc.core.model import Call, Claim, Job, SchedulerState
     from cronhpc.script.dialect import Dialect
     from cronhpc.store.memory import Memory
     from cronhpc.store.scheduler import SiteChanges
@@ -403,10 +403,10 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
     """
     if world.queue is None:
         return {}
-    ours = records(world)
-    live: set[Key | None] = {ours.key(job) for job in world.queue.jobs if job.live}
-    seen: set[Key | None] = {ours.key(job) for job in world.queue.jobs}
-    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.FINISHED and c.key not in live]
+    runs = [claim for claim in world.claims if claim.job_id and claim.state is not ClaimState.FINISHED]
+    listed = [(records(world).key(job), job.live) for job in world.queue.jobs] if runs else []
+    seen, live = {key for key, _ in listed}, {key for key, is_live in listed if is_live}
+    gone = [claim for claim in runs if claim.key not in live]
     if not gone:
         return {}
     ids = [claim.job_id for claim in gone if claim.job_id]
