@@ -423,9 +423,10 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
         return None
     entries = world.known()
     for claim in gone:
-        if claim.job_id in known:
+        job_end = known.get(claim.job_id or "")
+        if claim.job_id and job_end is not None and job_end.result is Result.FAILED:  # no other's folder is listed
             logged = _logs(site.paths, entries.get(claim.key.entry), claim)
-            known[claim.job_id] = launched(known[claim.job_id], logged=logged, dialect=site.batch.dialect)
+            known[claim.job_id] = launched(job_end, logged=logged, dialect=world.dialect)
     return _recorded_ends(site.paths.state, world.dialect, gone, known)
 
 
