@@ -347,7 +347,7 @@ def lives(root: Path, job: str) -> bool:
 
 DRIVER = """
 import os, sys, time
-
+from cronhpc.drivers import daemon
 from cronhpc.cli import engine
 from cronhpc.cli.console import Console
 from cronhpc.drivers import daemon
