@@ -178,7 +178,7 @@ def test_a_job_that_a_cached_list_does_not_have_yet_is_known_by_its_number_among
             raise Unreachable("Invalid job id specified")
         return records[job_id]
 
-    monkeypatch.setattr(Slurm, "_shown", shown)
+    monkeypatch.setattr(Slurm, "_show_job", shown)
     monkeypatch.setattr(Slurm, "run", lambda *_, **__: printed)
     asked = Submission("/s.slurm", comment="cronhpc=id/e@20261127T1300Z.1", output="/l/%j.out")
     if found:

@@ -146,9 +146,9 @@ class Slurm(ByCommands):
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
         sacct alone fails, `accounting_said` says why.
         """
-        from cronhpc.batch.slurm.job_ends import Past
+        from cronhpc.batch.slurm import job_ends as ends
 
-        return Past(self).job_ends(job_ids, since, tokens or {}) if job_ids else {}
+        return ends.job_ends(self, job_ids, since, tokens or {}) if job_ids else {}
 
     def restarts(self) -> Mapping[str, int]:
         """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
@@ -162,9 +162,9 @@ class Slurm(ByCommands):
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
-        from cronhpc.batch.slurm.job_ends import Past
+        from cronhpc.batch.slurm import job_ends as ends
 
-        return Past(self).cancelled_by(job_id, since)
+        return ends.cancelled_by(self, job_id, since)
 
     def cluster_name(self) -> str:
         """As the controller says it. Raises Unreachable."""
@@ -256,9 +256,9 @@ class Slurm(ByCommands):
 
     def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
         """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
-        from cronhpc.batch.slurm.job_ends import Past
+        from cronhpc.batch.slurm import job_ends as ends
 
-        return Past(self).used(names, since)
+        return ends.used(self, names, since)
 
     # --- the commands ----------------------------------------------------------------------------------------------
 

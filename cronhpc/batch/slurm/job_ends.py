@@ -221,7 +221,9 @@ def accounting_rows(text: str, separator: str, *, submit_line: bool) -> list[Row
     text, headed = behind_header(text, separator.join(names))
     if headed and separator not in text:
         return []
-    return [_accounted(fields) for fields in _joined_rows(text, separator, len(names))]
+    width = len(_EXIT_FIELDS)
+    rows = _joined_rows(text, separator, len(names))
+    return [_parsed("sacct", fields[:width], marks=_marks(*fields[width:])) for fields in rows]
 
 
 def _joined_rows(text: str, separator: str, width: int) -> Iterator[list[str]]:
@@ -241,11 +243,6 @@ def _joined_rows(text: str, separator: str, width: int) -> Iterator[list[str]]:
         raise Unreachable(f"sacct's answer breaks off: {text[-200:]!r}")
     if row:
         yield row
-
-
-def _accounted(fields: Sequence[str]) -> Row:
-    words, marks = fields[: len(_EXIT_FIELDS)], fields[len(_EXIT_FIELDS) :]
-    return _parsed("sacct", words, marks=_marks(*marks))
 
 
 def _marks(comment: str, submit_line: str = "") -> str | None:
@@ -295,94 +292,92 @@ class Asked(Protocol):
         ...
 
 
-class Past:
-    """The controller's memory and accounting, through `slurm`."""
+def job_ends(slurm: Asked, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
+    """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
 
-    def __init__(self, slurm: Asked) -> None:
-        self._slurm = slurm
+    Raises Unreachable.
+    """
+    slurm.accounting_said = Accounting()
+    remembered = _controllers_rows(slurm, frozenset(job_ids))
+    asked = for_accounting(job_ids, remembered)
+    accounted = _accounted(slurm, asked, since) if asked else []
+    found = job_ends_of([*remembered, *accounted], since - _SLACK, tokens)
+    living = alive(accounted, since - _SLACK, tokens) - found.keys()
+    slurm.accounting_said = replace(slurm.accounting_said, alive=living)
+    return {job_id: _with_names(job_end) for job_id, job_end in found.items()}
 
-    def job_ends(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
-        """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
 
-        Raises Unreachable.
-        """
-        self._slurm.accounting_said = Accounting()
-        remembered = self._remembered(frozenset(job_ids))
-        asked = for_accounting(job_ids, remembered)
-        accounted = self._accounted(asked, since) if asked else []
-        found = job_ends_of([*remembered, *accounted], since - _SLACK, tokens)
-        living = alive(accounted, since - _SLACK, tokens) - found.keys()
-        self._slurm.accounting_said = replace(self._slurm.accounting_said, alive=living)
-        return {job_id: _with_names(job_end) for job_id, job_end in found.items()}
+def cancelled_by(slurm: Asked, job_id: str, since: int) -> int | None:
+    """The user id that cancelled a job; None: unknown."""
+    return canceller(row for row in _accounted(slurm, [job_id], since) if (row.submitted or 0) >= since - _SLACK)
 
-    def cancelled_by(self, job_id: str, since: int) -> int | None:
-        """The user id that cancelled a job; None: unknown."""
-        return canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
 
-    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
-        """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
+def used(slurm: Asked, names: Sequence[str], since: int) -> tuple[int, int] | None:
+    """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
 
-        None where accounting does not tell.
-        """
-        if self._slurm.accounting is False:
-            return None
-        arguments = ["--allocations", "--noheader", "--parsable2", _start_time(since), f"--name={','.join(names)}"]
+    None where accounting does not tell.
+    """
+    if slurm.accounting is False:
+        return None
+    arguments = ["--allocations", "--noheader", "--parsable2", _start_time(since), f"--name={','.join(names)}"]
+    try:
+        return used_of(slurm.ask("sacct", [*arguments, "--format=CPUTimeRAW"], TZ="UTC0"))
+    except Unreachable as error:
+        if _NO_ACCOUNTING in error.text:
+            slurm.accounting = False
+        return None
+
+
+def _controllers_rows(slurm: Asked, job_ids: frozenset[str]) -> list[Row]:
+    """What the controller still knows (MinJobAge seconds), exit codes included."""
+    arguments = ["--me", "--states=all", "--array", f"--Format={exits_format()}"]
+    return [row for row in exits_rows(slurm.ask("squeue", arguments)) if row.id in job_ids]
+
+
+def _accounted(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
+    """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
+    if slurm.accounting is False:
+        return []
+    try:
+        found = [row for some in chunks(job_ids) for row in _sacct(slurm, some, since)]
+    except Unreachable as error:
+        if _NO_ACCOUNTING in error.text:
+            slurm.accounting = False
+        elif _exists(slurm):
+            slurm.accounting_said = Accounting(exists=True, trouble=error.text)
+        return []
+    slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
+    return found
+
+
+def _exists(slurm: Asked) -> bool:
+    """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
+    if slurm.accounting is None and slurm.has("sacct"):
         try:
-            answer = self._slurm.ask("sacct", [*arguments, "--format=CPUTimeRAW"], TZ="UTC0")
-            return used_of(answer)
-        except Unreachable as error:
-            if _NO_ACCOUNTING in error.text:
-                self._slurm.accounting = False
-            return None
+            config = config_values(slurm.ask("scontrol", ["show", "config"]))
+        except Unreachable:
+            return False
+        slurm.accounting = has_accounting(config)
+    return slurm.accounting is True
 
-    def _remembered(self, job_ids: frozenset[str]) -> list[Row]:
-        """What the controller still knows (MinJobAge seconds), exit codes included."""
-        arguments = ["--me", "--states=all", "--array", f"--Format={exits_format()}"]
-        return [row for row in exits_rows(self._slurm.ask("squeue", arguments)) if row.id in job_ids]
 
-    def _accounted(self, job_ids: Sequence[str], since: int) -> list[Row]:
-        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
-        slurm = self._slurm
-        if slurm.accounting is False:
-            return []
-        try:
-            found = [row for some in chunks(job_ids) for row in self._sacct(some, since)]
-        except Unreachable as error:
-            if _NO_ACCOUNTING in error.text:
-                slurm.accounting = False
-            elif self._exists():
-                slurm.accounting_said = Accounting(exists=True, trouble=error.text)
-            return []
-        slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
-        return found
+def _sacct(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
+    """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
+    try:
+        return _sacct_rows(slurm, job_ids, since)
+    except Unreachable as error:
+        if not slurm.submit_line or "invalid field" not in error.text.lower():
+            raise
+        slurm.submit_line = False
+        return _sacct_rows(slurm, job_ids, since)
 
-    def _exists(self) -> bool:
-        """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
-        slurm = self._slurm
-        if slurm.accounting is None and slurm.has("sacct"):
-            try:
-                config = config_values(slurm.ask("scontrol", ["show", "config"]))
-            except Unreachable:
-                return False
-            slurm.accounting = has_accounting(config)
-        return slurm.accounting is True
 
-    def _sacct(self, job_ids: Sequence[str], since: int) -> list[Row]:
-        """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
-        try:
-            return self._sacct_rows(job_ids, since)
-        except Unreachable as error:
-            if not self._slurm.submit_line or "invalid field" not in error.text.lower():
-                raise
-            self._slurm.submit_line = False
-            return self._sacct_rows(job_ids, since)
-
-    def _sacct_rows(self, job_ids: Sequence[str], since: int) -> list[Row]:
-        separator, submit_line = new_separator(), self._slurm.submit_line
-        fields = accounting_fields(submit_line=submit_line)
-        arguments = accounting_arguments(job_ids, since - _SLACK, separator, fields)
-        answer = self._slurm.ask("sacct", arguments, TZ="UTC0")
-        return accounting_rows(answer, separator, submit_line=submit_line)
+def _sacct_rows(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
+    separator, submit_line = new_separator(), slurm.submit_line
+    fields = accounting_fields(submit_line=submit_line)
+    arguments = accounting_arguments(job_ids, since - _SLACK, separator, fields)
+    answer = slurm.ask("sacct", arguments, TZ="UTC0")
+    return accounting_rows(answer, separator, submit_line=submit_line)
 
 
 def _with_names(job_end: JobEnd) -> JobEnd:
