@@ -476,7 +476,8 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
 def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
     if claim.fresh and not rows:
         return
-    if claim.taken_back and world.job_ends is not None and not _may_have_begun(world, claim, rows):
+    goes = claim.taken_back or _with_all_else(world, claim, rows)
+    if goes and world.job_ends is not None and not _may_have_begun(world, claim, rows):
         yield Withdraw(claim.key, claim.name, claim.job_id or "", _TAKEN_BACK, gone=True)
         return
     if claim.holds and claim.key.slot > world.now:
@@ -488,6 +489,17 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
             yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
         return
     yield from _ended(world, claim, entry, standing_for(rows))
+
+
+def _with_all_else(world: World, claim: Claim, rows: list[Job]) -> bool:
+    """Whether somebody cancelled it with all that waited ahead of its slot then, and `start` is called since."""
+    ahead = [each for each in world.claims if each.holds and each.key.slot > world.now]
+    if not world.call.anew or claim not in ahead:
+        return False
+    known = (world.job_ends or {}).get(claim.job_id or "")
+    when = max((job.ended or 0 for job in rows), default=known.ended if known is not None else 0) or world.now
+    left = (each for each in ahead if any(job.live for job in world.jobs().get(each.job_id or "", ())))
+    return all(each.at >= when for each in left)
 
 
 def _may_have_begun(world: World, claim: Claim, rows: list[Job]) -> bool:

@@ -17,6 +17,7 @@ from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
     TOKEN,
+    Call,
     CancelLink,
     ClaimState,
     CronhpcError,
@@ -182,7 +183,7 @@ def _nodes_must_submit(changes: SiteChanges, via: str, *, anew: bool) -> None:
 
 def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
-    report = tick(site, now())
+    report = tick(site, now(), Call(anew=True))
     if report.world.queue is None:
         raise UnreachableError(
             f"the batch system does not answer: {report.world.queue_error.rstrip('.')}. Nothing was submitted."

@@ -316,6 +316,20 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ahead(LIFTED, claims=(), now="14:01"),
         ["submit #1"],
     ),
+    "somebody has cancelled it: it stays so": (ahead(LIFTED), []),
+    "… and start is called: if all else went with it, it is queued again": (
+        ahead(LIFTED, anew=True),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… also where only accounting still tells that": (
+        ahead(anew=True, job_ends={"7": JobEnd(Result.CANCELLED, ended=at("13:55"))}),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "… and it ran before its time: that was its run": (
+        ahead(anew=True, job_ends={"7": JobEnd(Result.CANCELLED, started=at("13:50"), ended=at("13:55"))}),
+        [],
+    ),
+    "… it alone was cancelled, and others wait": (ahead(LIFTED, AFTER, later="", anew=True), []),
     "its entry is suspended": (ahead(WAITS, states={"e": state("13:00", suspended=at("13:50"))}), ["withdraw 7"]),
     "its schedule was edited: withdrawn, and the new one's slot goes in this very tick": (
         ahead(WAITS, entries=(EDITED,), now="13:59"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shutil
@@ -85,6 +86,11 @@ def waiting(cron: Cron, name: str = "hourly") -> list[str]:
     return sorted(when.partition(":")[2] for when in mine)
 
 
+def cancel_all(cron: Cron) -> None:
+    cron.lab.run(["scancel", "-u", getpass.getuser()])
+    cron.lab.wait_for(lambda: not cron.lab.squeue())
+
+
 def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron) -> None:
     told = asked(site, "start", "--via", "login")
     assert (told.returncode, "submitted 3 runs" in told.stdout) == (0, True), told.stdout + told.stderr
@@ -105,6 +111,11 @@ def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron)
     drop(site, "30 * * * *")
     told = asked(site, "tick")
     assert waiting(site) == ["30:00"] * 3, told.stdout + told.stderr
+    cancel_all(site)
+    asked(site, "tick")
+    assert waiting(site) == [], "somebody's word stands"
+    asked(site, "start")
+    assert waiting(site) == ["30:00"] * 3, "until start is called"
     asked(site, "stop")
     assert waiting(site) == []
     asked(site, "tick")
@@ -138,6 +149,10 @@ def test_of_few_places_the_earliest_runs_have_them_and_give_way_to_what_is_due(s
     site.lab.wait_for(lambda: len(site.lab.squeue()) == 4)
     asked(site, "tick")
     assert len(waiting(site)) + len(waiting(site, "half")) == 5, "and it is queued again once a place is free"
+    both = sorted((waiting(site), waiting(site, "half")))
+    cancel_all(site)
+    told = asked(site, "start")
+    assert sorted((waiting(site), waiting(site, "half"))) == both, "what was cancelled with all else" + told.stdout
     rows = json.loads(asked(site, "history", "--json").stdout)["runs"]
     assert {row["result"] for row in rows if row.get("what") == "run"} <= {"ok"}, "a run that gave way is not cancelled"
 

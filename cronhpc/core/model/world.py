@@ -184,6 +184,7 @@ class Call:
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
     rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
     side_by_side: bool = False  # of that entry: also while a run of it has not ended
+    anew: bool = False  # `start`, where it submits: what was cancelled with all else is queued once more
     switches_only: bool = False  # the owner's order where no tick of the scheduler comes: nothing else is decided
 
     @property
