@@ -14,6 +14,7 @@ import fnmatch
 import os
 import re
 import stat
+from pathlib import Path
 
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, Settings, command
 from cronhpc.cron.values import dataclass, field
@@ -24,7 +25,6 @@ from cronhpc.store.trust import trust_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -316,23 +316,19 @@ def unchanged(folder: Folder, files: Sequence[LogFile]) -> list[str]:
 @contextlib.contextmanager
 def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
     """A folder of `logs.extra`. Raises LogsError unless it is the user's, and nobody else may change the way to it."""
-    from pathlib import Path
-
     folder = Path(os.path.expanduser(path))
     me = os.geteuid()
     if not folder.is_absolute() or _is_room(folder, paths):
         what = f"logs.extra: {path} is the home folder, /, or the cron directory's own."
         raise LogsError(Problem("E615", what, "Name a folder that holds nothing but logs.", MARKER, 0, "logs.extra"))
     with _folder(None, str(folder), str(folder)) as fd:
-        problem = trust_of(paths, settings, me).refusal(folder)
-        if (
-            problem is not None and problem.code != "E402"
-        ):  # E402: "no regular file", and all folders before it are fine
-            raise LogsError(Problem("E616", f"logs.extra: {problem.what}", problem.fix, MARKER, 0, "logs.extra"))
         status = os.fstat(fd)
         if status.st_uid != me:
             what = f"logs.extra: {path} belongs to {owner(status.st_uid)}."
             raise LogsError(Problem("E617", what, "Name folders of your own.", MARKER, 0, "logs.extra"))
+        problem = trust_of(paths, settings, me).way_refusal(folder)
+        if problem is not None:
+            raise LogsError(Problem("E616", f"logs.extra: {problem.what}", problem.fix, MARKER, 0, "logs.extra"))
         yield Folder(fd, "", str(folder), me, any_name=True)
 
 

@@ -111,25 +111,22 @@ class Trust:
             return self._unseen(path, error)
 
     def _looked_at(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
+        """The first trouble with a folder or link on the way; what is at its end is for `check`."""
         try:
-            return self._walk(Path(os.path.abspath(path)), check)
+            for at, status, is_end in way(Path(os.path.abspath(path)), self._start):
+                if status is not None and stat.S_ISLNK(status.st_mode):
+                    problem = self._owned(at, status)
+                else:
+                    problem = check(at, status) if status is not None and is_end else self._folder(at, status)
+                if problem is not None:
+                    return problem
         except OSError as error:
             return self._unseen(path, error)
+        return None
 
     def _unseen(self, path: Path, error: OSError) -> Problem:
         what = f"{_clean(error.filename or path)} cannot be looked at: {error.strerror}."
         return Problem("E401", what, "Fix the link, or make the way to it readable to you.", self._file(path))
-
-    def _walk(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
-        """Every folder and link on the way; what is at its end is for `check`."""
-        for at, status, is_end in way(path, self._start):
-            if status is not None and stat.S_ISLNK(status.st_mode):
-                problem = self._owned(at, status)
-            else:
-                problem = check(at, status) if status is not None and is_end else self._folder(at, status)
-            if problem is not None:
-                return problem
-        return None
 
     def _start(self, path: Path) -> tuple[Path, list[str]]:
         """Where the walk to the absolute `path` begins, and its steps, the last one first."""
