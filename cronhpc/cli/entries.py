@@ -254,7 +254,7 @@ def _edit(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the check found something to fix."""
     site, _, entry = _opened(args, console, "edits its scripts")
     name, paths = entry.name, site.paths
-    path = Path(os.path.realpath(entry.script)) if entry.script else paths.settings
+    path = Path(os.path.realpath(entry.script or paths.settings))
     line = 0 if entry.script else row_of(entry)
     code, changed = FINE, False
     while _edited(path, line, paths.state / "edit", console):

@@ -185,6 +185,16 @@ def test_a_link_stays_one_and_its_target_is_edited(three: Shell) -> None:
 
 
 @pytest.mark.processes
+def test_settings_behind_a_link_are_edited_where_they_are(three: Shell) -> None:
+    settings, target = three.cron / "cronhpc.yaml", three.home / "mine.yaml"
+    settings.rename(target)
+    settings.symlink_to(target)
+    assert three("edit", "report", now=later(), EDITOR=editor(three, 'sed -i s/echo/printf/ "$1"')).code == 0
+    assert settings.is_symlink()
+    assert "printf" in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.processes
 def test_of_a_row_the_settings_are_edited_at_its_line(three: Shell) -> None:
     (three.home / "nano").write_text(
         f'#!/bin/bash\nprintf %s "$*" > {three.home}/asked\nsed -i "s/echo x/echo y/" "$2"\n'
