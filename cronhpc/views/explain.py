@@ -60,8 +60,8 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     more = facts(schedule, style.now)
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
     lines = [title, *_held_back_by(entry, known, style)]
-    gone = [run for run in entry.runs if run.ahead and run.state in {"ENDED", "CANCELLED"}]
-    waiting = [run for run in entry.runs if run.ahead and run not in gone]
+    gone = [run for run in entry.runs if run.ahead and run.gone]
+    waiting = [run for run in entry.runs if run.ahead and not run.gone]
     lines += [_live_sentence(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if gone:
         last = style.dated(gone[-1].slot or 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cronhpc.core.model import Instant, Problem
+from cronhpc.core.model import ENDS, Instant, Problem
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import decode
 from cronhpc.views import text
@@ -150,6 +150,12 @@ class LiveRun:
     ahead: bool  # its slot is to come
     node: str
     paused: bool | None = None  # a pause switch holds it
+
+    @property
+    def gone(self) -> bool:
+        """Whether its job has ended, though no tick has finished it."""
+        return self.state == "ENDED" or self.state in ENDS
+
     fault: str | None = None  # as above
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
+    from cronhpc.core.model import Entry, Outcome, Plan, Problem, Series, Switch, World
     from cronhpc.script.dialect import Dialect
 
 
@@ -252,6 +252,7 @@ class _Index:
     def entry(self, entry: Entry) -> EntryStatus:
         name, state = entry_id(entry.name), self.states.get(entry.name, NEW_STATE)
         reason, detail = self._reason(entry, state)
+        live = self._live(name)
         switch = stop.switch_on(self.world, entry)
         return EntryStatus(
             name=entry.name,
@@ -264,8 +265,8 @@ class _Index:
             detail=detail,
             problem=entry.problem,
             switch=_switch(switch, self.world, self.directory) if switch else None,
-            next=self._next(entry, name, state),
-            runs=tuple(self._live(name)),
+            next=self._next(entry, live, state),
+            runs=live,
             last=self._last(entry, name, state),
             successes=state.successes,
             failures=state.failures,
@@ -297,7 +298,7 @@ class _Index:
         """What still runs of entries that are there no more."""
         there = {entry_id(each.name) for each in self.world.entries} | {each.entry.name for each in self.world.series}
         names = {key: claims[0].name or key for key, claims in self.claims.items() if key not in there}
-        return tuple(DeletedEntry(name, live) for key, name in names.items() if (live := tuple(self._live(key))))
+        return tuple(DeletedEntry(name, live) for key, name in names.items() if (live := self._live(key)))
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
         """The rule that holds for what comes next."""
@@ -315,36 +316,27 @@ class _Index:
             return decision.reason, decision.detail
         return (Reason.SUSPENDED, "") if state.suspended else (Reason.NOT_DUE, "")
 
-    def _next(self, entry: Entry, name: str, state: EntryState) -> int | None:
+    def _next(self, entry: Entry, live: Iterable[LiveRun], state: EntryState) -> int | None:
         """When it runs next: the slot of a job that waits for it, one that is due, or one to come.
 
         Where it is new or its schedule was edited, no tick has set the next one for it yet: not before that.
         """
-        now, claims = self.world.now, self.claims.get(name, ())
-        queued = [each.key.slot for each in claims if each.key not in self.withdrawn and self._may_run(each)]
-        ahead = [slot for slot in queued if slot > now]
+        ahead = [run.slot for run in live if run.slot and run.ahead and run.job and not run.gone]
         looked_for: list[int] = []
         for d in self.decided.get(entry.name, ()):
             if isinstance(d, Wait) and d.slot is not None:
                 (looked_for if d.reason is Reason.NOT_DUE else ahead).append(d.slot)
             elif isinstance(d, Submit) and d.key not in self.submitted:
                 looked_for.append(d.key.slot)
-            elif isinstance(d, Submit) and d.begin and d.key.slot > now:
-                ahead.append(d.key.slot)
         computed = self.plan.next_slots.get(entry.name)
         later = computed[1] if computed else state.next_slot
-        if later is not None and later > now:
+        if later is not None and later > self.world.now:
             looked_for.append(later)
         if self.tick_at and (state.schedule_key != schedule_key(entry) if state.schedule_key else state == NEW_STATE):
             looked_for = [max(slot, self.tick_at) for slot in looked_for]
         return min([*ahead, *looked_for], default=None)
 
-    def _may_run(self, claim: Claim) -> bool:
-        """Whether it has a job, as far as is known."""
-        job, absent = self.jobs.get(claim.job_id or ""), self.absent.get(claim.job_id or "")
-        return bool(claim.job_id) and (job.live if job else absent is None or absent.may_live)
-
-    def _live(self, name: str) -> list[LiveRun]:
+    def _live(self, name: str) -> tuple[LiveRun, ...]:
         """Attempts that have not ended, oldest first."""
         now, last = self.world.now, self.world.kept.last_tick or 0
         ended = {finish.key for finish in self.ended.get(name, ())}
@@ -362,7 +354,7 @@ class _Index:
             if claim.state is not ClaimState.FINISHED
             and not any(claim.key in keys for keys in (ended, self.withdrawn, self.submitted))
         ]
-        return sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0)
+        return tuple(sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0))
 
     def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""

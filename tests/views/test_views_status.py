@@ -1311,6 +1311,15 @@ def test_next_is_what_lies_on_the_disk_now(schedule: str, more: dict[str, Any], 
     assert (facts.entries[0].next, len(facts.entries[0].runs)) == (at(shown), live)
 
 
+def test_the_slot_of_a_run_that_was_cancelled_ahead_is_none_that_is_to_come() -> None:
+    end = JobEnd(Result.CANCELLED)
+    over = Claim(Key("fit", at("14:10")), ClaimState.FINISHED, "fit", "7", at=at("13:00"), job_end=end)
+    state = EntryState(watermark=at("14:10"), next_slot=at("14:20"))
+    fit = entry("fit", "*/10 * * * *")
+    [known] = facts_of(replace(QUIET, entries=(fit,), states={"fit": state}, claims=(over,))).entries
+    assert (known.next, known.runs) == (at("14:20"), ())
+
+
 def test_the_slot_of_a_run_that_waits_for_it_is_the_next_one_when_its_script_was_edited() -> None:
     """For three seconds the slot after it was shown."""
     before = entry("fit", "10 * * * *", timezone="UTC")
