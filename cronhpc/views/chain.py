@@ -7,7 +7,6 @@ from enum import StrEnum
 from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
-    HOLDS,
     NEVER_STARTS,
     Disabled,
     Done,
@@ -156,8 +155,7 @@ def _health_at_work(chain: Chain, now: int) -> State:
 
 def _kept_back(link: Link, now: int) -> bool:
     """Whether its time has come, it waits for more than its turn, and no tick puts another in its place: no nodes."""
-    replaced = link.fault in HOLDS | NEVER_STARTS
-    return (link.at is None or link.at < now) and not replaced and link.reason not in _PLAIN | _SOON
+    return (link.at is None or link.at < now) and link.fault in {Fault.KEPT_BACK, Fault.MAY_NEVER_START}
 
 
 def starting(batch: str) -> Advice:
@@ -266,7 +264,6 @@ def _caller_words(chain: Chain, style: Style) -> list[str]:
 
 
 _PLAIN = frozenset({"", "None", "BeginTime"})
-_SOON = frozenset({"Resources", "Priority"})
 
 
 def _jobs_words(chain: Chain, style: Style) -> list[str]:
@@ -276,7 +273,7 @@ def _jobs_words(chain: Chain, style: Style) -> list[str]:
             at = link.at
             late = at is None or at < style.now
             why = text.one_line(link.reason) if late and link.reason not in _PLAIN else ""
-            when = style.clock(at) if at else "stuck" if why and why not in _SOON else "soon"
+            when = style.clock(at) if at else "stuck" if link.fault else "soon"
             jobs.append(f"{key} {when} (job {link.job}{f', waits: {why}' if why else ''})")
     if chain.ahead and chain.ahead.links > 1:
         until = chain.ahead.until

@@ -139,15 +139,22 @@ CHAINS = {
         ),
     ),
     "all nodes are drained, and its time has come": (
-        replace(QUIET, queue=Queue((replace(LINK, start=None, reason=DRAINED), SPARE))),
+        replace(QUIET, queue=Queue((replace(LINK, start=None, **waits_for(DRAINED)), SPARE))),
         (f"late: next stuck (job 4711, waits: {DRAINED}); spare 15:30 (job 4712); last tick 14:00:04 (7 min ago)"),
     ),
     "it is its turn soon": (
         replace(QUIET, queue=Queue((replace(LINK, start=None, reason="Priority"), SPARE))),
         "fine: last tick 14:00:04, next soon (job 4711, waits: Priority), spare 15:30 (job 4712)",
     ),
+    "it waits for its turn, in words that only LSF has": (
+        replace(QUIET, queue=Queue((replace(LINK, start=None, reason="New job is waiting for scheduling"), SPARE))),
+        (
+            "fine: last tick 14:00:04, next soon (job 4711, waits: New job is waiting for scheduling), "
+            "spare 15:30 (job 4712)"
+        ),
+    ),
     "all nodes are drained, and its time is to come": (
-        replace(QUIET, queue=Queue((replace(LINK, reason=DRAINED), SPARE))),
+        replace(QUIET, queue=Queue((replace(LINK, **waits_for(DRAINED)), SPARE))),
         "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "another has taken its place": (
@@ -345,6 +352,7 @@ FINE = {
     "only a login node submits, and could not submit all of it",
     "the link's node does not say that it runs",  # a problem of the tick says it
     "another has taken its place",
+    "it waits for its turn, in words that only LSF has",
 }
 
 
@@ -964,7 +972,7 @@ def explained(world: World, name: str) -> str:
 
 
 def test_while_the_next_link_waits_for_nodes_it_is_said_that_runs_wait_and_not_what_fixes_it() -> None:
-    world = replace(QUIET, queue=Queue((replace(LINK, start=None, reason=DRAINED), SPARE)))
+    world = replace(QUIET, queue=Queue((replace(LINK, start=None, **waits_for(DRAINED)), SPARE)))
     assert "The scheduler is late, so what is due waits.\n" in explained(world, "hub-sync")
 
 

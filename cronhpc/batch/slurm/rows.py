@@ -24,6 +24,7 @@ _FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", 
 _NOTHING = frozenset({"", "N/A", "NONE", "None", "Unknown", "(null)"})
 JOB_ID = r"(\d+)(?:_(.+?))?(?:\+\d+)?"  # 57, 57_3, 57_[4-9%2], 57+1
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # pending, and held
+_ITS_TURN = frozenset({"", "None", "(null)", "BeginTime", "Priority", "Resources"})
 _FAULTS = {
     **{str(each): each for each in (Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN)},
     "BadConstraints": Fault.IMPOSSIBLE,
@@ -133,10 +134,12 @@ def _job(fields: Sequence[str]) -> Job:
 
 
 def fault_of(reason: str) -> Fault | None:
-    """What Slurm's reason of a pending job means; None: it waits for its time, its turn, or what passes by itself."""
+    """What Slurm's reason of a pending job means; None: it waits for its time or turn."""
     if reason in _FAULTS:
         return _FAULTS[reason]
-    return Fault.HELD if "held" in reason.lower() else Fault.MAY_NEVER_START if "PerJob" in reason else None
+    if "held" in reason.lower():
+        return Fault.HELD
+    return None if reason in _ITS_TURN else Fault.MAY_NEVER_START if "PerJob" in reason else Fault.KEPT_BACK
 
 
 def word(text: str) -> str:

@@ -325,7 +325,7 @@ _WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
 
 
 class Fault(StrEnum):
-    """Why a job goes no further until somebody does something; `reason` says the same in words for people."""
+    """Why a job goes no further by its time and turn alone; `reason` says the same in words for people."""
 
     HELD_BY_USER = "JobHeldUser"  # or by us: Slurm does not tell them apart
     HELD_BY_ADMIN = "JobHeldAdmin"
@@ -336,9 +336,10 @@ class Fault(StrEnum):
     IMPOSSIBLE = "impossible request"  # its batch system has given it up for good
     NEVER_STARTS = "never starts"
     MAY_NEVER_START = "may never start"  # before its request, or the site, is changed
+    KEPT_BACK = "kept back"  # it waits for more than its turn: for drained nodes, or below a limit
 
 
-HOLDS = frozenset({Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN, Fault.HELD, Fault.ERROR_STATE, Fault.STUCK})
+_HOLDS = frozenset({Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN, Fault.HELD, Fault.ERROR_STATE, Fault.STUCK})
 NEVER_STARTS = frozenset({Fault.IMPOSSIBLE, Fault.NEVER_STARTS})
 UNLISTED = "UNLISTED"  # the state of a job that was submitted just now, and that the queue does not show yet
 
@@ -383,7 +384,7 @@ class Job:
     @property
     def held(self) -> bool:
         """Cannot start until someone acts: held, or put back held after a failed launch."""
-        return self.state == "PENDING" and self.fault in HOLDS
+        return self.state == "PENDING" and self.fault in _HOLDS
 
     @property
     def held_by_admin(self) -> bool:
