@@ -7,12 +7,11 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from cronhpc import __version__
-from cronhpc.check import lint
 from cronhpc.cli.commands import GROUPS, parsers
 from cronhpc.core import policy
 from cronhpc.store import schema
 from cronhpc.store.settings_reader import KINDS
-from docs.generate.codes import OF_FILES
+from docs.generate.codes import OF_FILES, OF_SCRIPTS
 from docs.generate.pages import Lines, Prose, Rows, Section, render
 
 if TYPE_CHECKING:
@@ -234,6 +233,6 @@ def _codes() -> Iterator[Prose | Lines]:
 
 
 def _code_tables() -> Iterator[Section]:
-    for title, table in (("Of scripts", lint.OF_SCRIPTS), ("Of the cron directory", OF_FILES)):
+    for title, table in (("Of scripts", OF_SCRIPTS), ("Of the cron directory", OF_FILES)):
         rows = [(f"`{code}`", what, fix) for code, (what, fix) in table.items()]
         yield Section(title, [Rows(("code", "what is wrong", "fix"), rows)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cronhpc.check.lint import OF_SCRIPTS, lint_script
+from cronhpc.check.lint import CODES, lint_script
 from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
@@ -779,7 +779,7 @@ ATOMS = [
 def test_whatever_a_script_holds_it_is_read_and_each_complaint_is_whole(atoms: list[str], with_top: bool) -> None:  # noqa: FBT001 - drawn
     data = ((TOP if with_top else "") + "".join(atoms)).encode("latin-1")
     for problem in lint(data):
-        assert problem.code in OF_SCRIPTS
+        assert problem.code in CODES
         assert problem.what
         assert problem.fix
         assert 0 <= problem.line <= data.count(b"\n") + 1
@@ -847,7 +847,7 @@ def test_an_ignore_comment_on_another_line_silences_nothing() -> None:
 
 def test_every_code_has_a_situation_and_a_line_in_the_table() -> None:
     shown = {code for _, code, *_ in SITUATIONS.values()} | {code for _, code, _ in FIRST_LINES.values()}
-    assert shown | {"E107", "E228", "W229", "W231", "W232", "W234"} == set(OF_SCRIPTS)
+    assert shown | {"E107", "E228", "W229", "W231", "W232", "W234"} == CODES
 
 
 PROBLEMS = [

@@ -20,7 +20,7 @@ from cronhpc.core.model import Policies
 from cronhpc.store import schema
 from docs.generate import reference
 from docs.generate.__main__ import PRODUCTS
-from docs.generate.codes import OF_FILES
+from docs.generate.codes import OF_FILES, OF_SCRIPTS
 from docs.generate.pages import FORMATS, Lines, Prose, Rows, Section, render
 
 TOP = Path(__file__).resolve().parents[2]
@@ -104,7 +104,7 @@ def test_every_command_and_option_is_there(fmt: str, name: str) -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_every_setting_policy_code_and_variable_is_there(fmt: str) -> None:
     wanted = [row.key for row in schema.TABLE]
-    wanted += [*schema.ENTRY_KEYS, *schema.SWITCH_KEYS, *policy.POLICIES, *lint.OF_SCRIPTS, *OF_FILES]
+    wanted += [*schema.ENTRY_KEYS, *schema.SWITCH_KEYS, *policy.POLICIES, *OF_SCRIPTS, *OF_FILES]
     wanted += [*reference.RUN_VARIABLES, *reference.READ_VARIABLES, *reference.EXIT_CODES]
     text = shown(fmt).replace("\\(aq", "'").replace("\\[u2026]", "…")
     assert [word for word in wanted if word not in text] == []
@@ -115,9 +115,10 @@ def test_every_setting_policy_code_and_variable_is_there(fmt: str) -> None:
 
 def test_the_codes_are_those_that_the_program_has() -> None:
     used = {code for text in RULES.values() for code in re.findall(r'"([EWN]\d{3})"', text)}
-    assert used == {*lint.OF_SCRIPTS, *OF_FILES}
-    assert not set(lint.OF_SCRIPTS) & set(OF_FILES)
-    assert all(what and fix for what, fix in (*lint.OF_SCRIPTS.values(), *OF_FILES.values()))
+    assert used == {*OF_SCRIPTS, *OF_FILES}
+    assert set(OF_SCRIPTS) == lint.CODES
+    assert not set(OF_SCRIPTS) & set(OF_FILES)
+    assert all(what and fix for what, fix in (*OF_SCRIPTS.values(), *OF_FILES.values()))
 
 
 def test_a_code_means_one_thing_wherever_it_is_given() -> None:
