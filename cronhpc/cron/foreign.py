@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.cron.grammar import ALIASES, BY_SCRIPT, FIVE, UNITS, WEEKDAYS, ScheduleError, ranges, strict_fields
+from cronhpc.cron.grammar import (
+    ALIASES,
+    BY_SCRIPT,
+    FIVE,
+    UNITS,
+    WEEKDAYS,
+    ScheduleError,
+    can_be_read,
+    ranges,
+    strict_fields,
+)
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.zones import is_zone
 
@@ -101,13 +111,7 @@ def _zone_key(text: str) -> str:
 
 
 def _usable(text: str) -> bool:
-    if text in ALIASES:
-        return True
-    try:
-        strict_fields(text)
-    except ScheduleError:
-        return bool(re.fullmatch(r"@every [1-9]\d*[mhdw]", text))
-    return True
+    return text in ALIASES or can_be_read(text) or bool(re.fullmatch(r"@every [1-9]\d*[mhdw]", text))
 
 
 # --- Quartz, Spring, Amazon ----------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ def _amazon(text: str) -> Foreign | None:
     words = inside.split()
     if len(words) != len(UNITS) + 1:
         return Foreign("EventBridge's cron(…) has six fields, a year last.", instead="Write five fields.")
-    return _Fields(_EVENTBRIDGE, words[:5], year=words[5], zone="UTC").read()
+    return _quartz(_EVENTBRIDGE, words[:5], year=words[5], zone="UTC")
 
 
 _SECONDS = "seconds and years are not cron"
@@ -142,73 +146,57 @@ def _six(words: list[str]) -> Foreign | None:
     count, marked = len(words), [at for at, word in enumerate(words) if word == "?"]
     if count == len(UNITS):
         what = "cron has no ?; where it stands, weekdays count from Sunday=1."
-        return _Fields(what, words).read() if marked else None
+        return _quartz(what, words) if marked else None
     if not len(UNITS) < count <= len(UNITS) + 2 or all(word[0].isalpha() and word[0] not in "LW" for word in words[4:]):
         return None  # the last: a list of names with blanks
     quartz = f"{count} fields: {_SECONDS}; as Quartz writes it, weekdays count from Sunday=1."
     if count == len(UNITS) + 2:
-        return _Fields(quartz, words[1:6], second=words[0], year=words[6]).read()
+        return _quartz(quartz, words[1:6], second=words[0], year=words[6])
     if marked and marked[0] in {2, 4}:
-        found = _Fields(_EVENTBRIDGE, words[:5], year=words[5]).read()
+        found = _quartz(_EVENTBRIDGE, words[:5], year=words[5])
         besides = f"{found.instead} EventBridge runs by UTC: add --timezone=UTC for the same times.".lstrip()
         return replace(found, instead=besides) if found.write else found
     if marked:
-        return _Fields(quartz, words[1:], second=words[0]).read()
+        return _quartz(quartz, words[1:], second=words[0])
     plain = f"{count} fields: {_SECONDS}."
     if re.fullmatch(r"\d{4}\S*", words[5]):
-        return _Fields(plain, words[:5], year=words[5], numbered=False).read()
-    return _Fields(plain, words[1:], second=words[0], numbered=False).read()
+        return _quartz(plain, words[:5], year=words[5], numbered=False)
+    return _quartz(plain, words[1:], second=words[0], numbered=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+def _quartz(
+    what: str, words: list[str], second: str = "0", year: str = "*", zone: str = "", *, numbered: bool = True
+) -> Foreign:
     """Minute to weekday by Quartz's rules; `numbered`: weekdays by number count from Sunday=1, else nobody says."""
-
-    what: str
-    words: list[str]
-    second: str = "0"
-    year: str = "*"
-    zone: str = ""
-    numbered: bool = True
-
-    def read(self) -> Foreign:
-        minute, hour, day, month, weekday = self.words
-        missing = _no_counterpart(day, weekday)
-        if missing:
-            return missing
-        if self._often() and not {minute, hour, day, month, weekday} - {"*", "?"}:
-            what = self.what.removesuffix(".") + ": its shortest step is a minute."
-            return Foreign(what, instead="For every minute write * * * * *.")
-        if not self.numbered and re.search(r"\d", weekday):
-            what = self.what.removesuffix(".") + ", and whether weekdays count from 0 or 1 is not said."
-            return Foreign(what, instead="Write five fields, with weekdays by name: mon-fri.")
-        if len(self.words) == len(UNITS) and not {"*", "?"} & {day, weekday}:
-            what = "a date and a weekday: elsewhere both must fit, for cron one is enough."
-            return Foreign(what, instead="Leave one of them *, and let the script look at the other.")
-        try:
-            plain = [_stepped(at, word) for at, word in enumerate((minute, hour, day, month))]
-            written = " ".join([*plain, _weekdays(weekday)])
-        except ValueError as error:
-            return Foreign(self.what, instead=f"{error} Write five cron fields.")
-        return self._checked(written)
-
-    def _often(self) -> bool:
-        """Whether it starts more than once in a minute."""
-        return bool(re.search(r"[*/,-]", self.second))
-
-    def _checked(self, written: str) -> Foreign:
-        try:
-            strict_fields(written)
-        except ScheduleError as error:
-            return Foreign(error.what, instead=error.fix)
-        besides = ""
-        if self._often():
-            besides = "It starts once in such a minute."
-        elif not re.fullmatch(r"0+", self.second):
-            besides = f"It starts at the full minute, {self.second} s earlier."
-        if self.year not in {"*", "?"}:
-            besides = "It comes each year: let the script look which it is."
-        return Foreign(self.what, written, self.zone, besides, counted=self.what[0].isdigit())
+    minute, hour, day, month, weekday = words
+    often = re.search(r"[*/,-]", second)  # it starts more than once in a minute
+    if missing := _no_counterpart(day, weekday):
+        return missing
+    if often and not {*words} - {"*", "?"}:
+        why = what.removesuffix(".") + ": its shortest step is a minute."
+        return Foreign(why, instead="For every minute write * * * * *.")
+    if not numbered and re.search(r"\d", weekday):
+        why = what.removesuffix(".") + ", and whether weekdays count from 0 or 1 is not said."
+        return Foreign(why, instead="Write five fields, with weekdays by name: mon-fri.")
+    if not {"*", "?"} & {day, weekday}:
+        why = "a date and a weekday: elsewhere both must fit, for cron one is enough."
+        return Foreign(why, instead="Leave one of them *, and let the script look at the other.")
+    try:
+        plain = [_stepped(at, word) for at, word in enumerate((minute, hour, day, month))]
+        written = " ".join([*plain, _weekdays(weekday)])
+        strict_fields(written)
+    except ValueError as error:
+        return Foreign(what, instead=f"{error} Write five cron fields.")
+    except ScheduleError as error:
+        return Foreign(error.what, instead=error.fix)
+    besides = ""
+    if often:
+        besides = "It starts once in such a minute."
+    elif not re.fullmatch(r"0+", second):
+        besides = f"It starts at the full minute, {second} s earlier."
+    if year not in {"*", "?"}:
+        besides = "It comes each year: let the script look which it is."
+    return Foreign(what, written, zone, besides, counted=what[0].isdigit())
 
 
 def _no_counterpart(day: str, weekday: str) -> Foreign | None:
@@ -369,16 +357,10 @@ _AT = re.compile(
 _EVERY = re.compile(r"(?:every|each)\s+(?:(?P<count>\d+)\s*)?(?P<unit>[a-z]+)", re.IGNORECASE)
 _ISO = re.compile(r"(?:R/)?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?)?")
 _UNITS = {
-    "m": 1,
-    "min": 1,
-    "minute": 1,
-    "h": 60,
-    "hr": 60,
-    "hour": 60,
-    "d": 1440,
-    "day": 1440,
-    "w": 10080,
-    "week": 10080,
+    **dict.fromkeys(("m", "min", "minute"), 1),
+    **dict.fromkeys(("h", "hr", "hour"), 60),
+    **dict.fromkeys(("d", "day"), 1440),
+    **dict.fromkeys(("w", "week"), 10080),
 }
 _EVERY_ONE = {"minute": "* * * * *", "hour": "@hourly", "day": "@daily", "week": "@weekly", "month": "@monthly"}
 _EVERY_ONE |= {"year": "@yearly", "night": "@daily", "midnight": "@daily", "quarter": "0 0 1 1,4,7,10 *"}
@@ -401,18 +383,19 @@ def _spoken(text: str) -> Foreign | None:
     singular = unit.removesuffix("s") if len(unit) > 1 else unit
     count = 1 if match["count"] is None else int(match["count"])
     if count == 1 and (singular in _EVERY_ONE or re.fullmatch(_DAY_NAMES, unit)):
-        return Foreign("not as cron writes it.", _EVERY_ONE.get(singular) or f"0 0 * * {singular[:3]}")
-    if singular in {"weekday", "weekend"}:
-        return Foreign("not as cron writes it.", f"0 0 * * {_SPOKEN_DAYS[singular]}")
-    if singular in {"second", "sec", "s"}:
-        return Foreign(
-            "seconds are not cron: its shortest step is a minute.", instead="For every minute write * * * * *."
-        )
-    if singular in _UNITS and count:
-        return Foreign("not as cron writes it.", f"@every {_span(count * _UNITS[singular])}")
-    if singular == "month" and count in {2, 3, 4, 6}:
-        return Foreign("not as cron writes it.", f"0 0 1 */{count} *")
-    return None
+        written = _EVERY_ONE.get(singular) or f"0 0 * * {singular[:3]}"
+    elif singular in {"weekday", "weekend"}:
+        written = f"0 0 * * {_SPOKEN_DAYS[singular]}"
+    elif singular in {"second", "sec", "s"}:
+        what = "seconds are not cron: its shortest step is a minute."
+        return Foreign(what, instead="For every minute write * * * * *.")
+    elif singular in _UNITS and count:
+        written = f"@every {_span(count * _UNITS[singular])}"
+    elif singular == "month" and count in {2, 3, 4, 6}:
+        written = f"0 0 1 */{count} *"
+    else:
+        return None
+    return Foreign("not as cron writes it.", written)
 
 
 def _at(day: str, hour: int, minute: int, half: str) -> Foreign | None:
@@ -427,11 +410,8 @@ def _at(day: str, hour: int, minute: int, half: str) -> Foreign | None:
     else:
         rest = f"* * {'sun' if day == '@weekly' else _SPOKEN_DAYS.get(day) or day[:3]}"
     written = f"{minute} {hour} {rest}"
-    return (
-        Foreign("a name takes no time of day." if day[0] == "@" else "not as cron writes it.", written)
-        if _usable(written)
-        else None
-    )
+    what = "a name takes no time of day." if day[0] == "@" else "not as cron writes it."
+    return Foreign(what, written) if _usable(written) else None
 
 
 def _span(minutes: int) -> str:

@@ -287,9 +287,7 @@ def _step_beyond(unit: Unit, element: str) -> tuple[str, str] | None:
 @lru_cache(maxsize=1024)  # entries share schedules
 def steps_beyond(text: str) -> tuple[tuple[str, str], ...]:
     """What is wrong with steps longer than what they step through; nothing of a schedule that cannot be read."""
-    try:
-        strict_fields(text)
-    except ScheduleError:
+    if not can_be_read(text):
         return ()
     pairs = zip(UNITS, text.split(), strict=True)
     elements = ((unit, element) for unit, word in pairs for element in word.split(","))
@@ -315,16 +313,6 @@ def five_of(words: list[str]) -> list[str]:
     year = re.fullmatch(r"\d{4}.*", words[5]) or "?" in (words[2], words[4])
     both = [" ".join(stars[1:]), " ".join(stars[:5])]
     return both[::-1] if year else both
-
-
-def wrong_count(words: list[str], usable: list[str]) -> tuple[str, str]:
-    """Four fields, or six."""
-    count = {0: "no field", 1: "1 field"}.get(len(words), f"{len(words)} fields")
-    if len(words) > len(UNITS):
-        what = f"{count}: seconds and years are not cron."
-        return what, f"{FIVE}; write {usable[0]}." if usable else f"{FIVE}; lists have commas and no blanks."
-    what = "it is empty." if not words else f"{count} only."
-    return what, f"{FIVE}; write {usable[0]}." if usable else f"{FIVE}, or a name like @daily."
 
 
 _ELSEWHERE = {  # what looks like a name of cron's may be another time
@@ -394,17 +382,25 @@ def strict_fields(text: str, hash_key: str = "") -> Fields:
     return fields
 
 
+def can_be_read(text: str) -> bool:
+    """Whether it is a schedule of five fields."""
+    try:
+        strict_fields(text)
+    except ScheduleError:
+        return False
+    return True
+
+
 def _wrong_count(text: str, places: list[tuple[int, str]]) -> ScheduleError:
-    """The error for other than five fields; its fix is tried before it is offered."""
-    words, usable = [word for _, word in places], []
-    for candidate in five_of(words):
-        try:
-            strict_fields(candidate)
-        except ScheduleError:
-            continue
-        usable.append(candidate)
-    position = places[len(UNITS)][0] if len(places) > len(UNITS) else len(text)
-    return ScheduleError(text, position, *wrong_count(words, usable))
+    """The error for four fields, or six; its fix is tried before it is offered."""
+    words = [word for _, word in places]
+    usable = next(filter(can_be_read, five_of(words)), "")
+    fix = f"{FIVE}; write {usable}." if usable else ""
+    if len(words) > len(UNITS):
+        what = f"{len(words)} fields: seconds and years are not cron."
+        return ScheduleError(text, places[len(UNITS)][0], what, fix or f"{FIVE}; lists have commas and no blanks.")
+    what = {0: "it is empty.", 1: "1 field only."}.get(len(words), f"{len(words)} fields only.")
+    return ScheduleError(text, len(text), what, fix or f"{FIVE}, or a name like @daily.")
 
 
 class _ElementError(Exception):
