@@ -145,8 +145,7 @@ def _refused(facts: Facts, header: Header, dialect: Dialect) -> Iterable[Problem
     if not facts.refused:
         return
     option = _option_meant(facts.refused, header)
-    submit = (dialect.commands or SLURM.commands)[0]
-    what = f"{submit} would refuse it: {facts.refused.rstrip('.')}."
+    what = f"{lint_directives.reader(dialect)} would refuse it: {facts.refused.rstrip('.')}."
     fix = f"Correct the {dialect.prefix} lines, or sbatch: in cronhpc.yaml."
     if option:
         fix = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."

@@ -284,7 +284,7 @@ def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator
     if late and not spelling.reads_on(dialect):
         line, shown = late[0]
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        what = f'"{shown.strip()}"{more}: {where}, so {_reader(dialect)} does not read it.'
+        what = f'"{shown.strip()}"{more}: {where}, so {reader(dialect)} does not read it.'
         above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
         yield Problem("W211", what, f"Move it {above}.", line=line, key=dialect.prefix)
     if dialect.prefix == SLURM.prefix:
@@ -307,19 +307,20 @@ def _of_others(data: bytes, header: Header, dialect: Dialect) -> Iterator[Proble
     for number, line, source in lines:
         right = spelling.foreign_line(line, number, source, dialect, own)
         if right.line or right.missing:
-            what = f'"{line.strip()}": a line for {source.title}, which {_reader(dialect)} does not read.'
+            what = f'"{line.strip()}": a line for {source.title}, which {reader(dialect)} does not read.'
             yield Problem("W233", what, _instead(right, dialect), line=number, key=source.prefix)
 
 
 _READ_BY_SBATCH = frozenset({"#SBATCH", "#PBS", "#BSUB"})
 
 
-def _reader(dialect: Dialect) -> str:
+def reader(dialect: Dialect) -> str:
+    """The command that reads the script, as people know it."""
     return (dialect.commands or SLURM.commands)[0]
 
 
 def _instead(right: Translation, dialect: Dialect) -> str:
-    lacking = f"{_reader(dialect)} has nothing of its own for {', '.join(right.missing)}."
+    lacking = f"{reader(dialect)} has nothing of its own for {', '.join(right.missing)}."
     return " ".join([*([f"Write '{right.line}'."] if right.line else []), *([lacking] if right.missing else [])])
 
 
@@ -378,7 +379,7 @@ def _misspelt(line: int, text: str, dialect: Dialect) -> Iterator[Problem]:
         return
     fix = "" if spelling.reads_on(dialect) else _right_spelling(text, dialect.prefix)
     if fix:
-        what = f'"{text.strip()}": a comment to {_reader(dialect)}, for its spelling.'
+        what = f'"{text.strip()}": a comment to {reader(dialect)}, for its spelling.'
         yield Problem("W212", what, fix, line=line, key=dialect.prefix)
     match = _CRON_MISSPELT.match(text)
     if match and looks_meant(match["rest"]):

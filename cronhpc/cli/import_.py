@@ -187,7 +187,7 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
                 "name": row.name,
                 "path": row.path,
                 "line": row.job.line,
-                "cron": row.cron,
+                "cron": row.job.cron,
                 "state": "there" if row.there else "planned" if args.dry_run else "written",
                 "paused": row.job.paused,
                 "script": row.script.decode("utf-8", "replace") if args.dry_run else None,
@@ -242,7 +242,7 @@ def _list(args: argparse.Namespace, console: Console, target: _Target, new: list
     else:
         yield f"nothing new for {where}"
     columns = [Column("ENTRY"), Column("LINE", right=True), Column("#CRON"), Column("")]
-    rows = [[text.name(row.name), str(row.job.line), row.cron, "paused" if row.job.paused else ""] for row in new]
+    rows = [[text.name(row.name), str(row.job.line), row.job.cron, "paused" if row.job.paused else ""] for row in new]
     if rows:
         yield from table(columns, rows, console.style())
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import FAILURES, JobEnd, Result
+from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import count, dataclass
 from cronhpc.cron.zones import zone_of
 
@@ -33,20 +35,14 @@ class Rules:
         """When pieces come, for people."""
         if self.after:
             return AFTER
-        from cronhpc.cron.duration import format_duration
-
         return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
 
     def job_ends(self) -> tuple[str, ...]:
         """What would end the series, for people."""
-        from cronhpc.cron.duration import format_duration
-
         ends = []
         if self.until:
             ends.append(f"when {self.until} exists")
         if self.until_time is not None:
-            from datetime import datetime
-
             at = datetime.fromtimestamp(self.until_time, zone_of(self.timezone))
             ends.append(f"at {at:%Y-%m-%d %H:%M} ({self.timezone})")
         if self.max_runs is not None:
@@ -92,8 +88,6 @@ def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> 
     if rules.until_time is not None and now >= rules.until_time:
         return "its --until-time has come"
     if crashed(rules, ran):
-        from cronhpc.cron.duration import format_duration
-
         pieces, within = rules.max_fast_failures or 0, format_duration(rules.fast)
         return f"the last {pieces} pieces failed within {within} each" if pieces > 1 else f"it failed within {within}"
     return ""

@@ -264,15 +264,15 @@ def _ahead(
     near, following = due.near(world)
     one_by_one = entry.policies.overlap == "queue" and not world.chain.by_login
     if near and overlapping and entry.policies.overlap != "allow" and not world.chain.by_login:
-        seen.want(due.next, at_once=True)
+        seen.urgent.append(due.next)
         why = f"job {', '.join(overlapping)} has not ended: looked at when the slot comes"
         yield Wait(entry, due.next, Reason.NOT_DUE, why)
         return
     if not near or world.queue is None or one_by_one:
-        seen.want(due.next)
+        seen.nexts.append(due.next)
         yield Wait(entry, due.next, Reason.NOT_DUE)
         return
-    seen.want(following)
+    seen.nexts.append(following)
     yield from (Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near)
 
 

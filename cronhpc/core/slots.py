@@ -132,10 +132,6 @@ class Seen:
             lasting[entry] = max(lasting.get(entry, 0), *(slot for slot in scheduled if slots[slot]), 0)
         return cls(newest, lasting, {key.entry for key in edited})
 
-    def want(self, slot: int, *, at_once: bool = False) -> None:
-        """A tick must come for `slot`; `at_once`: it is not to wait for `min-interval`."""
-        (self.urgent if at_once else self.nexts).append(slot)
-
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
         used = max(_used_by_itself(world, entry, state), self.newest.get(entry_id(entry.name), 0))

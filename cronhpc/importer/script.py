@@ -27,11 +27,6 @@ class Imported:
     job: Job
     there: str = ""
 
-    @property
-    def cron(self) -> str:
-        """What its #CRON line says."""
-        return self.job.schedule + (f" --timezone={self.job.timezone}" if self.job.timezone else "")
-
 
 def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tuple[Imported, ...]:
     """The jobs of `table` with names that no entry in `taken` has.
@@ -228,8 +223,7 @@ def script(source: str, job: Job, mark: str) -> bytes:
     shell = job.shell if is_sh(job.shell) else "/bin/sh"
     lines = [f"#!{shell}", *map(_comment, job.comments)]
     lines += [directive(words) for words in job.options]
-    zone = f" --timezone={job.timezone}" if job.timezone else ""
-    lines += [f"#CRON {job.schedule}{zone}", f"# imported from a {source}, {mark}"]
+    lines += [f"#CRON {job.cron}", f"# imported from a {source}, {mark}"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in job.variables]
     if "HOME" in dict(job.variables):
         lines.append('cd "$HOME" || exit 1')

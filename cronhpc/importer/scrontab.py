@@ -7,7 +7,7 @@ import re
 from cronhpc.batch.scrontab import own_lines
 from cronhpc.cron.grammar import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
 from cronhpc.cron.schedule import ScheduleError, parse_fields
-from cronhpc.cron.values import dataclass, replace
+from cronhpc.cron.values import dataclass
 from cronhpc.importer import crontab, table
 from cronhpc.importer.script import directive, submits
 from cronhpc.importer.table import (
@@ -20,7 +20,6 @@ from cronhpc.importer.table import (
     Surroundings,
     no_command,
     scron_variable,
-    substituted,
     to_be_told,
 )
 from cronhpc.script import directives
@@ -183,8 +182,10 @@ class Scrontab(Reader):
         self.goes_on(number, command)
         if disabled:
             self.note(number, "disabled in the scrontab: written, and paused.")
-        job = Job(number, schedule, command, self.around.timezone, comments=comments, options=options)
-        self.add(_named(job, paused=disabled))
+        zone, name = self.around.timezone, _job_name(options)
+        self.add(
+            Job(number, schedule, command, zone, comments=comments, options=options, job_name=name, paused=disabled)
+        )
 
     def refuse(self, line: int, what: str, fix: str) -> None:
         """With the options above it."""
@@ -213,19 +214,19 @@ class Scrontab(Reader):
         return written
 
     def _filled(self, number: int, command: str) -> str:
-        filled = substituted(command, tuple(self.variables.items()))
-        for name in self.variables:
+        """As scrontab fills it in: of each variable the first `$NAME` only, whatever follows it, one by one."""
+        filled = command
+        for name, value in self.variables.items():
+            filled = filled.replace(f"${name}", value, 1)
             if name and command.count(f"${name}") > 1:
                 what = f"scrontab fills in the first ${name} of a command only; the others are left to the shell."
                 self.note(number, what, f"Set {name} in the script if they should have it.", look=True)
         return filled
 
 
-def _named(job: Job, *, paused: bool) -> Job:
-    lines = tuple((0, directive(words)) for words in job.options)
-    options, _ = directives.sbatch_options_of(lines)
-    name = next((each.value for each in reversed(options) if each.name == "job-name"), None)
-    return replace(job, job_name=name or "", paused=paused)
+def _job_name(options: tuple[tuple[str, ...], ...]) -> str:
+    read, _ = directives.sbatch_options_of(tuple((0, directive(words)) for words in options))
+    return next((each.value for each in reversed(read) if each.name == "job-name"), None) or ""
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------

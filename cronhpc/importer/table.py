@@ -71,6 +71,11 @@ class Job:
     job_name: str = ""  # the table's own name for it
     paused: bool = False
 
+    @property
+    def cron(self) -> str:
+        """What its #CRON line says."""
+        return self.schedule + (f" --timezone={self.timezone}" if self.timezone else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -274,13 +279,6 @@ def scron_variable(line: str) -> tuple[str, str] | None:
 def is_shell_name(name: str) -> bool:
     """Whether a script can pass on a variable of this name."""
     return bool(_PLAIN.fullmatch(name)) and name not in _SHELLS_OWN
-
-
-def substituted(command: str, variables: tuple[tuple[str, str], ...]) -> str:
-    """`command` as scrontab fills it in: of each variable the first `$NAME` only, whatever follows it, one by one."""
-    for name, value in variables:
-        command = command.replace(f"${name}", value, 1)
-    return command
 
 
 # --- what a line is misread as ----------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_a_variable_changed_in_between_holds_from_there_on() -> None:
     rows = imported("A=1\n0 1 * * * x\nA=2\nSHELL=/bin/bash\n0 2 * * * x\nCRON_TZ=Asia/Tokyo\n0 3 * * * x\n")
     assert [dict(row.job.variables)["A"] for row in rows] == ["1", "2", "2"]
     assert [row.script.split(b"\n")[0] for row in rows] == [b"#!/bin/sh", b"#!/bin/bash", b"#!/bin/bash"]
-    assert [row.cron for row in rows] == ["0 1 * * *", "0 2 * * *", "0 3 * * * --timezone=Asia/Tokyo"]
+    assert [row.job.cron for row in rows] == ["0 1 * * *", "0 2 * * *", "0 3 * * * --timezone=Asia/Tokyo"]
 
 
 def test_each_comment_goes_to_the_entry_below_it() -> None:
@@ -378,7 +378,7 @@ def test_how_a_command_in_the_background_ended_is_how_the_job_ends(tmp_path: Pat
 
 def test_where_entries_would_run_by_another_clock_the_tables_is_written() -> None:
     rows = imported("@daily x\nCRON_TZ=Asia/Tokyo\n@daily y\n", Surroundings("alice", timezone="Europe/Paris"))
-    assert [row.cron for row in rows] == ["@daily --timezone=Europe/Paris", "@daily --timezone=Asia/Tokyo"]
+    assert [row.job.cron for row in rows] == ["@daily --timezone=Europe/Paris", "@daily --timezone=Asia/Tokyo"]
 
 
 @pytest.mark.parametrize(
