@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,8 +51,7 @@ class Linter(NamedTuple):
 
     def __call__(self, script: Script, *, refused: str = "") -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says."""
-        asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
-        known = self.partitions() if self.partitions is not None and asks else None
+        known = self.partitions.known if self.partitions and _ASKS_FOR_ROOM.search(script.data) else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
         known_well = missing or script.data in self.read_well
         unreadable = None if known_well else unreadable_by(script.data, self.environ or {})
@@ -193,19 +192,16 @@ class Partitions:
     def __init__(self, cluster: Examinable) -> None:
         self.cluster = cluster
         self.problems: list[Problem] = []
-        self._known: dict[str, Partition] | None = None
-        self._asked = False
 
-    def __call__(self) -> Mapping[str, Partition] | None:
+    @cached_property
+    def known(self) -> Mapping[str, Partition] | None:
         """None where nobody knows."""
-        if not self._asked:
-            self._asked = True
-            try:
-                self._known = {each.name: each for each in self.cluster.partitions()} or None
-            except Unreachable as error:
-                what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
-                self.problems.append(Problem("W229", what, "Try again later, or with --offline."))
-        return self._known
+        try:
+            return {each.name: each for each in self.cluster.partitions()} or None
+        except Unreachable as error:
+            what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
+            self.problems.append(Problem("W229", what, "Try again later, or with --offline."))
+            return None
 
 
 class Online:

@@ -8,6 +8,7 @@ as its last change.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -202,14 +203,9 @@ def share(uses: Iterable[Use], total: int) -> int | None:
     uses = list(uses)
     if sum(use.size for use in uses) <= total:
         return None
-    low, high = 0, max(use.size for use in uses)  # `low` fits, or nothing does; `high` does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if sum(max(use.held, min(use.size, middle)) for use in uses) <= total:
-            low = middle
-        else:
-            high = middle
-    return low
+    sizes = range(max(use.size for use in uses))  # the largest that fits is among them, or nothing does
+    fit = bisect_right(sizes, total, key=lambda most: sum(max(use.held, min(use.size, most)) for use in uses))
+    return max(fit - 1, 0)
 
 
 def cut(keep: Sequence[Judged], most: int, now: int) -> tuple[list[Judged], list[Judged]]:

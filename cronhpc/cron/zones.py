@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -114,10 +115,4 @@ def changes(zone: ZoneInfo, after: int, until: int) -> Iterator[Change]:
 
 def _first_with_another(zone: ZoneInfo, low: int, high: int, ahead: int) -> int:
     """The first second in (low, high] whose offset is not `ahead`, which `low` has and `high` has not."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if offset(zone, middle) == ahead:
-            low = middle
-        else:
-            high = middle
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), 1, key=lambda at: offset(zone, at) != ahead)
