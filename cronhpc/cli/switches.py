@@ -15,13 +15,14 @@ from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, NoSuchError, UsageError, is_mine, settings_or_default, written_status
 from cronhpc.cli.runs import job_id
 from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
-from cronhpc.core.stop import ALL, Deed, Index, JobDeed, Order, alike, deeds, is_pattern, matching, unmatched
+from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import lease, memory, scheduler
 from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import started
 from cronhpc.store.switches import check_name, is_where_it_says, of_directory, set_switch, unset_switch
 from cronhpc.views import Facts, text
+from cronhpc.views.decisions import Deed, JobDeed, Order, deed_facts, deed_lines, deeds
 
 if TYPE_CHECKING:
     import argparse
@@ -241,8 +242,6 @@ class _Effect:
 
     @property
     def facts(self) -> Facts:
-        from cronhpc.views.decisions import deed_facts
-
         jobs = [deed_facts(each, self.now) for each in self.deeds]
         return {"acts": self.acts, "at": iso(self.at), "fix": self.fix, "jobs": jobs, "trouble": self.trouble}
 
@@ -256,8 +255,6 @@ class _Effect:
 
     def words(self, console: Console, zone: str, kind: str, names: Sequence[str]) -> Iterator[str]:
         """A line a job; or when the switches of those names will act."""
-        from cronhpc.views.decisions import deed_lines
-
         style = console.style(zone)
         if self.at_once:
             yield from deed_lines(self.deeds, self.now) or ["no job that it reaches is in the queue"]
@@ -384,8 +381,6 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo if stood else None}
 
     def words() -> str:
-        from cronhpc.views.decisions import deed_lines
-
         again: str = "its next slots run as usual"
         if others:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"

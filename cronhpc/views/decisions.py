@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
 from cronhpc.core.model import Decision, Done, Job, Outcome, Reason, command, joined
-from cronhpc.core.stop import Deed, JobDeed
-from cronhpc.cron.values import grouped
+from cronhpc.core.stop import ALL
+from cronhpc.cron.values import dataclass, grouped
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from cronhpc.core.model import Queue
     from cronhpc.views.style import Style
 
 
@@ -226,6 +228,95 @@ def chain_words(outcome: Outcome, style: Style) -> str:
 
 
 # --- jobs that an order was about -------------------------------------------------------------------------------------
+
+
+class Deed(StrEnum):
+    """What became of a job that an order was about."""
+
+    CANCELLED = "cancelled"
+    WARNED = "warned"
+    HELD = "held"
+    RELEASED = "released"
+    SUBMITTED = "submitted"
+    ENDED = "ended"  # by itself, or a daemon was faster
+    ENDING = "ending"
+    LEFT_ALONE = "left alone"  # a scrontab's own
+    NOT_ASKED = "not asked"
+    WARNED_BEFORE = "warned before"
+    HELD_BEFORE = "held before"
+    RUNS_ON = "runs on"
+    NOT_LISTED = "not listed"  # by the queue, yet
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeed:
+    """One row of the queue, and what was done with it; `trouble`: why it was not."""
+
+    job: Job
+    done: Deed
+    trouble: str = ""
+    grace: int = 0  # seconds that it has after its warning
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Switches of one kind that were set or lifted, and the live jobs that they reached then."""
+
+    kind: str  # kill | pause
+    names: frozenset[str]
+    before: tuple[Job, ...] = ()
+
+
+def deeds(order: Order, outcomes: Sequence[Outcome], queue: Queue) -> list[JobDeed]:
+    """What became of the jobs of an order: by the tick that followed, and of the others by the queue as it found it."""
+    done: dict[str, JobDeed] = {}  # a job that waits for its slot is reached by a switch, and withdrawn as well
+    for each in (each for outcome in outcomes for each in _done_by(order, outcome)):
+        if each.job.shown not in done or done[each.job.shown].trouble:
+            done[each.job.shown] = each
+    live = grouped((job for job in queue.jobs if job.live), lambda job: job.id)
+    spared = _spared(outcomes)
+    others = (
+        (job, _otherwise(order, job, live.get(job.id, []), spared)) for job in order.before if job.shown not in done
+    )
+    return [*done.values(), *(JobDeed(job, deed) for job, deed in others if deed is not None)]
+
+
+def _done_by(order: Order, outcome: Outcome) -> Iterator[JobDeed]:
+    """What one decision did to jobs of the order."""
+    trouble = "" if outcome.done is Done.OK else outcome.detail or str(outcome.done)
+    match outcome.decision:
+        case model.Stop(switch=switch, jobs=jobs) as stop if switch.kind == order.kind and switch.name in order.names:
+            deed, grace = (Deed.WARNED, stop.grace) if stop.warn else (Deed.CANCELLED, 0)
+            yield from (JobDeed(job, deed, trouble, grace) for job in jobs)
+        case model.Hold(switch=switch, jobs=jobs) if switch.kind == order.kind and switch.name in order.names:
+            yield from (JobDeed(job, Deed.HELD, trouble) for job in jobs)
+        case model.Unhold(jobs=jobs) if order.kind == "pause":
+            yield from (JobDeed(job, Deed.RELEASED, trouble) for job in jobs)
+        case model.Withdraw(job_id=job_id):
+            yield from (JobDeed(job, Deed.CANCELLED, trouble) for job in order.before if job.id == job_id)
+        case model.Submit(entry=entry) if outcome.job_id and order.names & {ALL, entry.name}:
+            yield JobDeed(Job(outcome.job_id, "PENDING", entry.name), Deed.SUBMITTED, trouble)
+
+
+def _spared(outcomes: Iterable[Outcome]) -> dict[str, Deed]:
+    """By their ids the jobs that switches reached and let be for now."""
+    deeds: dict[str, Deed] = {}
+    for outcome in outcomes:
+        if isinstance(stop := outcome.decision, model.Stop):
+            deeds |= dict.fromkeys(stop.left_alone, Deed.LEFT_ALONE) | dict.fromkeys(stop.unasked, Deed.NOT_ASKED)
+            deeds |= dict.fromkeys(stop.waiting, Deed.WARNED_BEFORE)
+    return deeds
+
+
+def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Deed]) -> Deed | None:
+    """Of a job that no decision was about; `rows`: its live ones now."""
+    if not rows:
+        return Deed.NOT_LISTED if job.state == model.UNLISTED else Deed.ENDED
+    if all(row.state == "COMPLETING" for row in rows):
+        return Deed.ENDING
+    if order.kind == "pause":
+        return Deed.HELD_BEFORE if job.held else Deed.RUNS_ON
+    return spared.get(job.shown) or spared.get(job.id)
 
 
 _SENTENCES = {
