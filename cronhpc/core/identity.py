@@ -99,14 +99,13 @@ class Records:
         self._unrecorded = [c for c in world.claims if c.state is ClaimState.CLAIMED and not c.job_id and not c.job_end]
         self._records: dict[str, list[_Record]] = {}
         self._submitted = {job.id: job.submitted for job in world.listed}
-        self._spare_self = world.kept.spare == world.call.link
         for claim in world.claims:
             if claim.job_id:
                 self._add(claim.job_id, _of_claim(claim))
         for job_id, link in world.links.items():
             self._add(job_id, _Record(Owner(link=link), link.at, link.at))
         if world.call.link and world.call.link not in world.links:
-            own = LinkRecord("spare" if self._spare_self else "link", 0, "")
+            own = LinkRecord("spare" if world.kept.spare == world.call.link else "link", 0, "")
             self._add(world.call.link, _Record(Owner(link=own), 0, 0))
         for series in world.series:
             if series.newest:

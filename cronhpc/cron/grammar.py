@@ -245,17 +245,13 @@ def wrong_name(unit: Unit, word: str) -> tuple[str, str]:
     """A word that is no name of this field."""
     if not word.isalpha() or word[0] in "LWhH" or (unit is UNITS[4] and word[-1] == "L"):
         return wrong_element(unit, word)
-    near = word.lower()[:3] if word.lower()[:3] in unit.names else None
-    if near is None:
-        near = nearest(word.lower()[:9], unit.names)
+    short = word.lower()[:3]
+    near = short if short in unit.names else nearest(word.lower()[:9], unit.names)
     if near:
         return "names have three letters." if len(word) > len(near) else "is no name.", f"Write {near}."
-    other = next((u for u in UNITS if word.lower()[:3] in u.names), None)
+    other = next((each.name for each in UNITS if short in each.names), "")
     if other:
-        return (
-            f"{word.lower()[:3]} is a {other.name}.",
-            f"Write {bounds(unit)} here, {word.lower()[:3]} as the {other.name}.",
-        )
+        return f"{short} is a {other}.", f"Write {bounds(unit)} here, {short} as the {other}."
     return "is no number.", f"Write {bounds(unit)}, or * for every {unit.name}."
 
 

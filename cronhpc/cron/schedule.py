@@ -93,31 +93,26 @@ def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
     if plain in ALIASES:
         fields = parse_fields(ALIASES[plain])
     elif plain.startswith("@"):
-        from cronhpc.cron.foreign import recognised
-
-        found = recognised(plain)
-        raise ScheduleError(
-            text, text.index("@"), *((found.what, found.fix) if found else grammar.unknown_alias(plain))
-        )
+        raise _with_counterpart(ScheduleError(text, text.index("@"), *grammar.unknown_alias(plain)))
     else:
         fields = parse_fields(text, hash_key)
     return Schedule(text, fields.text, zone, fields, 0)
 
 
 def parse_fields(text: str, hash_key: str = "") -> Fields:
-    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError.
-
-    A schedule that another scheduler would take gets its counterpart as the fix (foreign.py).
-    """
+    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError."""
     try:
         return strict_fields(text, hash_key)
     except ScheduleError as error:
-        from cronhpc.cron.foreign import recognised
+        raise _with_counterpart(error) from None
 
-        found = recognised(text)
-        if found is None:
-            raise
-        raise ScheduleError(text, error.position, found.what, found.fix) from error
+
+def _with_counterpart(error: ScheduleError) -> ScheduleError:
+    """The same of a schedule that another scheduler would take, with its counterpart as the fix (foreign.py)."""
+    from cronhpc.cron.foreign import recognised
+
+    found = recognised(error.text)
+    return error if found is None else ScheduleError(error.text, error.position, found.what, found.fix)
 
 
 def _every(text: str, plain: str) -> tuple[int, str]:

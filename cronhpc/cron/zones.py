@@ -66,11 +66,9 @@ def fix(text: str) -> str:
     known = sorted(available_timezones())
     lowered = {key.lower(): key for key in known} | {key.rpartition("/")[2].lower(): key for key in known}
     near = nearest(text[:60].lower().replace(" ", "_"), lowered, 0.7)
-    return (
-        f"Did you mean the time zone {lowered[near]}?"
-        if near
-        else "Write the name of a time zone, such as Europe/Paris or UTC."
-    )
+    if near:
+        return f"Did you mean the time zone {lowered[near]}?"
+    return "Write the name of a time zone, such as Europe/Paris or UTC."
 
 
 class Change(NamedTuple):
