@@ -51,6 +51,7 @@ guarded() {
     trap 'kill "$nap" 2> /dev/null; exit 0' TERM
     trap '' HUP INT QUIT USR1 USR2
     while sleep "${KILL_SWITCH_EVERY:-5}" & nap=$!; wait "$nap"; do
+      kill -0 "$pid" 2> /dev/null || exit 0 # a TERM that comes before its trap is set is lost
       by=$(kill_switch_set "${paths[@]}") || continue
       trap '' TERM
       echo "guarded: $by: ending $1 at $(date '+%F %T')" >&2
