@@ -11,7 +11,7 @@ from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.script.dialect import option_text
 from cronhpc.store.decode import made, plain
-from cronhpc.store.entries import FRESH, Found, Names, misplaced, read_script, scan, unswitchable
+from cronhpc.store.entries import FRESH, Found, by_name, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import DiskClock, passes
 from cronhpc.store.trust import Trust, owner_ids
 
@@ -44,18 +44,19 @@ def read_entries(site: Site, now: int) -> Entries:
     reader.folder(CRON_D, "")
     reader.rows(site.settings.entries)
     lost = misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)])
-    problems = (*reader.problems, *lost, *reader.names.refused())
-    return Entries(tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name)), problems, reader.kept)
+    named, refused = by_name(reader.found, site.paths.entries)
+    problems = (*reader.problems, *lost, *refused)
+    return Entries(tuple(sorted(named.values(), key=lambda entry: entry.name)), problems, reader.kept)
 
 
 class _Reader:
-    """One look at everything; `names` has the entries, `kept` is the cache for the next time."""
+    """One look at everything; `found` has the entries, `kept` is the cache for the next time."""
 
     def __init__(self, site: Site, now: int) -> None:
         self.site = site
         self.now = now
         self.problems: list[Problem] = []
-        self.names = Names(site.paths.entries)
+        self.found: list[Entry] = []
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
         self.before = grouped(self.known, lambda source: source.rpartition("/")[0])  # by folder, what was known of it
         self.kept: dict[str, list[Any]] = {}
@@ -76,7 +77,7 @@ class _Reader:
         refused = self.trust.folder_refusal(self.site.paths.root / folder) if found.scripts else None
         for each in found.scripts:
             entry = self._script(each, schedule)
-            self.names.add(replace(entry, problem=refused) if refused and entry.problem is None else entry)
+            self.found.append(replace(entry, problem=refused) if refused and entry.problem is None else entry)
         self._away(unreachable)
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
 
@@ -89,7 +90,7 @@ class _Reader:
             if problem.code == "W005":
                 what = "it leads to nothing just now."
                 fix = "Mount it, or remove the link; its slots stay due until their deadlines."
-            self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, problem.file)))
+            self.found.append(replace(made(Entry, row), problem=Problem("E311", what, fix, problem.file)))
 
     def _unseen(self, folder: str, what: str, fix: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
@@ -98,7 +99,7 @@ class _Reader:
             if source in self.kept or (drop and (missed + 1 >= _SCANS or self._gone(source))):
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
-            self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))
+            self.found.append(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))
 
     def _gone(self, source: str) -> bool:
         """Whether the file is there no more, asked by its own name; of a folder that leads nowhere nobody can tell."""
@@ -291,7 +292,7 @@ class _Reader:
             refused = self.trust.folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:
                 entry = replace(entry, problem=refused)
-            self.names.add(self._in_a_known_zone(entry))
+            self.found.append(self._in_a_known_zone(entry))
 
     def _entry_of(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.policy import parse_policies

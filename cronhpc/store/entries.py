@@ -16,7 +16,7 @@ from cronhpc.store.memory import load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 SUFFIX = ".slurm"
@@ -199,52 +199,42 @@ def _read_script(path: str, most: int) -> bytes:
 # They are one namespace, and of two files with one name the newcomer is refused.
 
 
-class Names:
-    """`entries` by name, as they are added."""
+def by_name(entries: Iterable[Entry], memory: Path) -> tuple[dict[str, Entry], list[Problem]]:
+    """Who has each name by right, and what is said of newcomers: they neither run, nor take over what is known of it.
 
-    def __init__(self, memory: Path) -> None:
-        self.memory = memory  # state/entries.json
-        self.entries: dict[str, Entry] = {}
-        self._refused: list[Entry] = []
-        self._owners: dict[str, str] | None = None
+    The last tick knows whose a name was (`memory`: state/entries.json), else the older file has it.
+    """
+    named: dict[str, Entry] = {}
+    newcomers: list[Entry] = []
+    owners: Mapping[str, str] | None = None  # asked only where two files have one name
+    for entry in entries:
+        other = named.setdefault(entry.name, entry)
+        if other is entry:
+            continue
+        owners = _owners(memory) if owners is None else owners
+        owner, mine, others = owners.get(entry.name, ""), file_of(entry), file_of(other)
+        known = owner in {mine, others} and mine != others
+        is_first = owner == mine if known else entry.born < other.born
+        named[entry.name] = entry if is_first else other
+        newcomers.append(other if is_first else entry)
+    fix = "Rename this one: until then it does not run."
+    return named, [
+        Problem(
+            "E301",
+            f"a second entry called {each.name!r}: {named[each.name].source} had the name first.",
+            fix,
+            each.source,
+        )
+        for each in newcomers
+    ]
 
-    def add(self, entry: Entry) -> None:
-        """Take it, unless another has its name by right."""
-        first = self.entries.setdefault(entry.name, entry)
-        if first is entry:
-            return
-        if self._had_the_name(entry, first):
-            self.entries[entry.name], entry = entry, first
-        self._refused.append(entry)
 
-    def _had_the_name(self, entry: Entry, other: Entry) -> bool:
-        """Whether `entry` had it before `other`: the last tick knows whose it was, else the older file tells."""
-        owner, mine, others = self._owner(entry.name), file_of(entry), file_of(other)
-        if owner in {mine, others} and mine != others:
-            return owner == mine
-        return entry.born < other.born
-
-    def _owner(self, name: str) -> str:
-        """The file that an earlier tick knew the name from; asked only where two files have one name."""
-        if self._owners is None:
-            try:
-                states = load(self.memory).entries
-            except (OSError, StateError):  # said where the state is needed
-                states = {}
-            self._owners = {each: state.source for each, state in states.items()}
-        return self._owners.get(name, "")
-
-    def refused(self) -> list[Problem]:
-        """Newcomers: they neither run, nor take over what is known of the first one."""
-        return [
-            Problem(
-                "E301",
-                f"a second entry called {entry.name!r}: {self.entries[entry.name].source} had the name first.",
-                "Rename this one: until then it does not run.",
-                entry.source,
-            )
-            for entry in self._refused
-        ]
+def _owners(memory: Path) -> dict[str, str]:
+    """The file that the last tick knew each name from."""
+    try:
+        return {name: state.source for name, state in load(memory).entries.items()}
+    except (OSError, StateError):  # said where the state is needed
+        return {}
 
 
 _ROW = "cronhpc.yaml:"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Entry
-from cronhpc.store.entries import Names, Scan
+from cronhpc.store.entries import Scan, by_name
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -35,20 +35,15 @@ def test_whose_a_name_is(tmp_path: Path, known: str, added: list[Entry], whose: 
     memory = tmp_path / "entries.json"
     if known:
         memory.write_text(f'{{"version":1,"entries":{{"backup":{{"source":"{known}"}}}},"meta":{{}}}}')
-    names = Names(memory)
-    for each in added:
-        names.add(each)
-    assert list(names.entries.values()) == [whose]
-    [problem] = names.refused()
+    named, [problem] = by_name(added, memory)
+    assert named == {"backup": whose}
     assert (problem.code, problem.file) == ("E301", next(each.source for each in added if each != whose))
     assert f"{whose.source} had the name first" in problem.what
 
 
 def test_of_three_each_newcomer_is_told_who_was_first(tmp_path: Path) -> None:
-    names = Names(tmp_path / "entries.json")
-    for each in (DAILY, entry("cron.d/backup.slurm", 150), WEEKLY):
-        names.add(each)
-    told = {problem.file: problem.what for problem in names.refused()}
+    _, refused = by_name((DAILY, entry("cron.d/backup.slurm", 150), WEEKLY), tmp_path / "entries.json")
+    told = {problem.file: problem.what for problem in refused}
     assert set(told) == {DAILY.source, "cron.d/backup.slurm"}
     assert [f"{WEEKLY.source} had the name first" in what for what in told.values()] == [True, True]
 
