@@ -99,11 +99,13 @@ def _status(args: argparse.Namespace, console: Console) -> int:
 
 
 def _once(args: argparse.Namespace, console: Console) -> int:
-    if args.name is not None and is_mine(paths := console.paths()):
+    paths = console.paths()
+    from_file = not is_mine(paths)
+    if args.name is not None and not from_file:
         from cronhpc.cli.runs import entry_meant
 
         args.name = entry_meant(args.name, console, paths)
-    known, from_file = facts(console), not is_mine(console.paths())
+    known = facts(console)
     if args.name is not None:
         return _explain(args, console, known)
     if console.as_json:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Instant, Plan, Problem, World, command
+from cronhpc.core.model import Instant, Plan, Problem, Skip, Submit, Wait, World, command
 from cronhpc.cron.values import dataclass
-from cronhpc.store.decode import epoch
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
 from cronhpc.views.decisions import decision_facts, words
@@ -54,7 +53,8 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: ToRe
     """The plan; `logs`: what the clean-up would do, None: nothing."""
     names = {claim.key: claim.name for claim in world.claims}
     rows = tuple(decision_facts(decision, names) for decision in plan.decisions)
-    due = {row["entry"] for row in rows if row["decision"] in {"submit", "use up"} or _is_due(row, world.now)}
+    slots = [each for each in plan.decisions if isinstance(each, Submit | Skip | Wait)]
+    due = {d.entry.name for d in slots if not isinstance(d, Wait) or (d.slot is not None and d.slot <= world.now)}
     return Planned(
         now=world.now,
         entries=len(world.entries),
@@ -66,11 +66,6 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: ToRe
         logs=logs,
         problems=tuple(map(problem_facts, problems)),
     )
-
-
-def _is_due(row: Mapping[str, Any], now: int) -> bool:
-    slot = epoch(row.get("slot"))
-    return row["decision"] == "wait" and slot is not None and slot <= now
 
 
 # --- the screen ----------------------------------------------------------------------------------------------------
