@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
 from cronhpc.cron.duration import format_duration
-from cronhpc.cron.values import count, dataclass, field, nearest, replace
+from cronhpc.cron.values import count, dataclass, field, grouped, nearest, replace
 from cronhpc.script import sbatch_options, spelling
 from cronhpc.script.dialect import SLURM, SYSTEMS, Dialect
 from cronhpc.script.directives import comment_lines, cut_at, text_lines
@@ -133,12 +133,8 @@ def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
 
 
 def _together(header: Header, added: Mapping[str, str]) -> Iterator[Problem]:
-    for component in {option.component for option in header.options}:
-        given = {
-            option.name: option
-            for option in header.options
-            if option.component == component and not sbatch_options.fault(option.name, option.value or "")
-        }
+    for component in grouped(header.options, lambda option: option.component).values():
+        given = {each.name: each for each in component if not sbatch_options.fault(each.name, each.value or "")}
         for code, what, option, fix in sbatch_options.conflicts(given, frozenset(added)):
             yield Problem(code, what, fix, line=option.line, key=option.name)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, grouped
 from cronhpc.script import directives
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
@@ -48,8 +48,8 @@ class Header:
     @property
     def wants_gpu(self) -> bool:
         """Whether any component asks for a GPU or a part of one."""
-        components = {o.component for o in self.options}
-        return any(asks_for_gpu({o.name: o.value or "" for o in self.options if o.component == n}) for n in components)
+        components = grouped(self.options, lambda option: option.component).values()
+        return any(asks_for_gpu({each.name: each.value or "" for each in options}) for options in components)
 
 
 def asks_for_gpu(options: Mapping[str, str]) -> bool:
@@ -77,19 +77,17 @@ def read_header(data: bytes, default_name: str, dialect: Dialect = SLURM) -> Hea
 
     Never raises: what cannot be read is a problem (E1xx of the `#CRON` line, E2xx what sbatch would refuse).
     """
-    lines = tuple(directives.comment_lines(data))
+    lines = directives.comment_lines(data)
+    cron, of_cron = read_cron(lines)
     if dialect.prefix != SLURM.prefix:
         from cronhpc.script import spelling
 
-        cron, problems = read_cron(lines)
-        options, unknown = spelling.options_of(data, dialect)
-        found = (*unknown, *problems)
-        return Header(options, cron, tuple(sorted(found, key=lambda p: p.line)), default_name)
-    options, problems = directives.sbatch_options_of(lines)
-    foreign, foreign_problems = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
-    cron, cron_problems = read_cron(lines)
-    found = (*problems, *foreign_problems, *cron_problems)
-    return Header((*options, *foreign), cron, tuple(sorted(found, key=lambda p: p.line)), default_name)
+        options, wrong = spelling.options_of(data, dialect)
+    else:
+        own, of_own = directives.sbatch_options_of(lines)
+        others, of_others = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in own))
+        options, wrong = (*own, *others), (*of_own, *of_others)
+    return Header(options, cron, tuple(sorted((*wrong, *of_cron), key=lambda p: p.line)), default_name)
 
 
 # --- the #CRON line ---------------------------------------------------------------------------------------------------
