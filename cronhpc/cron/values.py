@@ -10,6 +10,7 @@ its class are made.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from operator import attrgetter
 
 TYPE_CHECKING = False
@@ -145,30 +146,26 @@ def _compiled(kind: Any) -> Callable[..., None]:
     return made_init
 
 
+@cache
+def _standard_fields(kind: type) -> Any:
+    """By name, the standard library's own description of each field."""
+    import dataclasses
+
+    body: dict[str, Any] = {"__annotations__": kind.__annotations__}
+    for name, each in _FIELDS[kind].items():
+        known = {name: getattr(each, name) for name in _Field.__slots__}
+        del known["default" if each.default is _ABSENT else "default_factory"]
+        if each.default is _ABSENT and each.default_factory is None:
+            del known["default_factory"]
+        body[name] = dataclasses.field(**known)
+    return vars(dataclasses.dataclass(type(kind.__name__, (), body)))["__dataclass_fields__"]
+
+
 class _StandardFields:
     """What the standard library's `asdict`, `fields` and `replace` ask of a class; few ask, but those often."""
 
-    def __init__(self) -> None:
-        self.known: dict[type, Any] = {}
-
     def __get__(self, _: object, kind: type) -> Any:
-        if kind not in self.known:
-            self.known[kind] = self.of(kind)
-        return self.known[kind]
-
-    @staticmethod
-    def of(kind: type) -> Any:
-        """By name, the standard library's own description of each field."""
-        import dataclasses
-
-        body: dict[str, Any] = {"__annotations__": kind.__annotations__}
-        for name, each in _FIELDS[kind].items():
-            known = {name: getattr(each, name) for name in _Field.__slots__}
-            del known["default" if each.default is _ABSENT else "default_factory"]
-            if each.default is _ABSENT and each.default_factory is None:
-                del known["default_factory"]
-            body[name] = dataclasses.field(**known)
-        return vars(dataclasses.dataclass(type(kind.__name__, (), body)))["__dataclass_fields__"]
+        return _standard_fields(kind)
 
 
 class _Values:
