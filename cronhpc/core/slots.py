@@ -206,29 +206,22 @@ def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tu
     latest = schedule.latest_before(world.now, first - 1)
     if latest is None:
         return (), None
-    if policy.catch_up == "all":
-        return _all_of(entry, schedule, first, latest)
     if policy.catch_up == "none" and _after_outage(world) and world.now - latest > world.settings.min_interval:
         return (), _missed(entry, schedule, first, latest, "nothing ran then (catch-up: none)")
-    if latest == first:
-        return (latest,), None
-    before = schedule.latest_before(latest - 1, first - 1) or first
-    return (latest,), _missed(entry, schedule, first, before, f"only the latest runs (catch-up: {policy.catch_up})")
+    most, why = 1, f"only the latest runs (catch-up: {policy.catch_up})"
+    if policy.catch_up == "all":
+        most = policy.catch_up_limit
+        why = f"no more than {most} are caught up with (catch-up-limit)"
+    runs, older = [latest], _before(schedule, latest, first)
+    while older is not None and len(runs) < most:
+        runs.insert(0, older)
+        older = _before(schedule, older, first)
+    return tuple(runs), None if older is None else _missed(entry, schedule, first, older, why)
 
 
-def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[tuple[int, ...], Skip | None]:
-    """The newest `catch-up-limit` slots; what is older is missed, and said."""
-    runs = [latest]
-    while runs[0] > first and len(runs) < entry.policies.catch_up_limit:
-        before = schedule.latest_before(runs[0] - 1, first - 1)
-        if before is None:
-            break
-        runs.insert(0, before)
-    older = schedule.latest_before(runs[0] - 1, first - 1) if runs[0] > first else None
-    if older is None:
-        return tuple(runs), None
-    why = f"no more than {entry.policies.catch_up_limit} are caught up with (catch-up-limit)"
-    return tuple(runs), _missed(entry, schedule, first, older, why)
+def _before(schedule: Schedule, slot: int, first: int) -> int | None:
+    """The slot before that one, from `first` on."""
+    return schedule.latest_before(slot - 1, first - 1) if slot > first else None
 
 
 def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
