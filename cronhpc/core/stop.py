@@ -128,8 +128,9 @@ class Index:
     def reached(self, switch: Switch) -> tuple[Job, ...]:
         """The jobs that `switch` covers now; of an array of which it names tasks just those."""
         number, of_array, tasks = switch.name.partition("_")
-        asked = task_ranges(tasks) if of_array else None
-        reached = [part for job in self.by_id.get(number, ()) if (part := _part(job, asked)) is not None]
+        jobs = self.by_id.get(number, [])
+        parts = [_with_tasks(job, task_ranges(tasks), inside=True) for job in jobs] if of_array else jobs
+        reached = [job for job in parts if job is not None]
         reached += self.by_name.get(switch.name, ())
         if switch.name == ALL:
             reached += (job for jobs in self.by_entry.values() for job in jobs)
@@ -146,12 +147,11 @@ class Index:
         return tuple({job.shown: job for job in reached}.values())
 
 
-def _part(job: Job, asked: list[range] | None) -> Job | None:
-    """The job itself, or those of its tasks that a switch names."""
-    if asked is None:
-        return job
-    common = [task for own in task_ranges(job.tasks) for task in own if any(task in each for each in asked)]
-    return replace(job, tasks=task_list(common)) if common else None
+def _with_tasks(job: Job, asked: list[range], *, inside: bool) -> Job | None:
+    """The job with those of its tasks that are among the asked ones, or with the others; None where none is left."""
+    own = (task for tasks in task_ranges(job.tasks) for task in tasks)
+    chosen = [task for task in own if any(task in each for each in asked) is inside]
+    return replace(job, tasks=task_list(chosen)) if chosen else None
 
 
 def task_count(job: Job) -> int:
@@ -279,10 +279,7 @@ def _without(job: Job, parts: list[Job]) -> Job | None:
     if any(part.shown == job.shown for part in parts):
         return None
     asked = [each for part in parts for each in task_ranges(part.tasks)]
-    if not asked:
-        return job
-    left = [task for own in task_ranges(job.tasks) for task in own if not any(task in each for each in asked)]
-    return replace(job, tasks=task_list(left)) if left else None
+    return _with_tasks(job, asked, inside=False) if asked else job
 
 
 # --- the tag of a pause -----------------------------------------------------------------------------------------------
