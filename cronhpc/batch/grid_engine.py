@@ -6,7 +6,6 @@ import os
 import pwd
 import re
 import shlex
-import time
 from contextlib import suppress
 from functools import partial
 from glob import escape
@@ -24,6 +23,7 @@ from cronhpc.batch.commands import (
     end_of_tasks,
     instant,
     option_words,
+    our_clock,
     posix_moment,
     submission_error,
     task_numbers,
@@ -56,12 +56,9 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
     """
     names = [name for name in variables if name != "TZ" and "," not in name and "=" not in name]
     given = [*names, *([f"TZ={zone}"] if zone else [])]
+    named = {"job-name": job_name(job.job_name or ""), "output": job.output, "error": job.error, "chdir": job.chdir}
     ours = {
-        "-N": job.job_name and job_name(job.job_name),
         "-ac": comment_pair(job.comment) if job.comment else None,
-        "-o": job.output and path(job.output),
-        "-e": job.error and path(job.error),
-        "-wd": job.chdir,
         "-a": None if job.begin is None else posix_moment(job.begin),
         "-v": ",".join(given) or None,
     }
@@ -72,6 +69,7 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
         *(["-h"] if job.held and not job.holds_itself else []),
         *(["-r", "n"] if job.no_requeue else []),
         *(["-j", "y"] if job.output and not job.error else []),
+        *option_words([f"--{name}={value}" for name, value in named.items() if value], GRID_ENGINE),
         *(word for option, value in ours.items() if value is not None for word in (option, value)),
         job.script,
         *job.arguments,
@@ -88,22 +86,25 @@ def job_name(name: str) -> str:
     return f"_{plain}" if plain[:1].isdigit() else plain
 
 
-def path(text: str) -> str:
-    """A log's path with its patterns as Grid Engine has them; a colon would part a host from it."""
-    words = {"%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID", "%x": "$JOB_NAME", "%u": "$USER", "%%": "%"}
-    filled = re.sub("%[jAaxu%]", lambda found: words[found[0]], text)
-    return f":{filled}" if ":" in filled else filled
-
-
 def comment_pair(comment: str) -> str:
     """A comment as a pair of a job's context."""
     return f"{COMMENT}={quote(comment, safe=_SAFE)}"
 
 
-def shell_of(first_line: str) -> str:
-    """The interpreter for -S, which most sites ask instead of the script's first line; "" where that needs a search."""
-    found = re.match(r"#!\s*(/\S+)\s*$", first_line)
-    return found[1] if found else "" if first_line.startswith("#!") else "/bin/sh"
+_CUT = 512  # bytes of a script's first line
+
+
+def shell_of(script: str, env: Mapping[str, str]) -> str:
+    """The interpreter for -S, which most sites ask instead of the script's first line; it takes no options."""
+    try:
+        with Path(script).open("rb") as file:
+            line = file.readline(_CUT).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise Refused(f"{script}: cannot be read ({error.strerror})") from None
+    words = [word for word in line.removeprefix("#!").split() if not word.startswith("-")]
+    if words[:1] == ["/usr/bin/env"]:
+        words = [which(each, env) or "" for each in words[1:2]]
+    return words[0] if line.startswith("#!") and words and words[0].startswith("/") else "/bin/sh"
 
 
 _UNDO = {"-h": "", "-verify": "", "-sync": "y", "-now": "y", "-b": "y"}  # with the first letter of its value
@@ -378,7 +379,6 @@ def _end(fields: Mapping[str, str], since: int) -> JobEnd | None:
 # --- the batch system -------------------------------------------------------------------------------------------------
 
 _PARALLEL = 4  # questions at once about ended jobs
-_CUT = 512  # bytes of a script's first line
 
 
 class GridEngine(ByCommands):
@@ -408,7 +408,7 @@ class GridEngine(ByCommands):
         known = self._details([row.id for row in listed])
         held = self._listed("hu") if any("h" in row.state for row in listed) else ()
         silent = self._listed("a", "-qs", "u") if any("d" in row.state for row in listed) else ()
-        return Queue(jobs(listed, known, frozenset(row.id for row in held), _now(), silent))
+        return Queue(jobs(listed, known, frozenset(row.id for row in held), our_clock(), silent))
 
     def _listed(self, states: str = "a", *which: str) -> tuple[Row, ...]:
         """Those in such states: "a" is said, too, for a .sge_qstat of the user's may leave out what waits."""
@@ -444,21 +444,10 @@ class GridEngine(ByCommands):
         if found := self.undoing():
             raise BatchError(f"{found}, by which no job would be held until it is written down: take that out of it")
         env = {**self.of_runs, **(job.export or {})}
-        argv = submit_argv(job, self._shell(job.script, env), sorted(env), env.get("TZ"))
+        argv = submit_argv(job, shell_of(job.script, env), sorted(env), env.get("TZ"))
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
         zone = {} if job.begin is None else {"TZ": "UTC0"}
         return submitted(self.run(argv, {**(job.export or {}), **zone}, submits=True))
-
-    @staticmethod
-    def _shell(script: str, env: Mapping[str, str]) -> str:
-        try:
-            with Path(script).open("rb") as file:
-                line = file.readline(_CUT).decode("utf-8", "surrogateescape")
-        except OSError as error:
-            raise Refused(f"{script}: cannot be read ({error.strerror})") from None
-        words = [word for word in line.removeprefix("#!").split() if not word.startswith("-")]
-        searched = which(words[1], env) if words[:1] == ["/usr/bin/env"] and len(words) > 1 else None
-        return shell_of(line) or searched or "/bin/sh"
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """It lets an owner send none. Raises BatchError."""
@@ -512,7 +501,3 @@ class GridEngine(ByCommands):
         """`57_[2-4]` is 57.2-4 there."""
         parts = (each.partition("_") for each in job_ids)
         return [f"{number}.{tasks.strip('[]').partition('%')[0]}" if tasks else number for number, _, tasks in parts]
-
-
-def _now() -> int:
-    return int(time.time())  # noqa: TID251 - qstat says when it sent a job to its node, and not how long ago that is

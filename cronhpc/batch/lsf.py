@@ -5,7 +5,6 @@ from __future__ import annotations
 import pwd
 import re
 import shlex
-import time
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
@@ -22,6 +21,7 @@ from cronhpc.batch.commands import (
     json_in,
     meant,
     option_words,
+    our_clock,
     submission_error,
     task_numbers,
     told,
@@ -32,7 +32,6 @@ from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import grouped, replace
 from cronhpc.script.dialect import LSF
-from cronhpc.script.dialect import LSF as DIALECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -457,7 +456,7 @@ class Lsf(ByCommands):
     `json`: whether its bjobs prints JSON, `year`: whether its -b takes one; both are found out, and may be read.
     """
 
-    dialect = DIALECT
+    dialect = LSF
     signs = SIGNS
     json = True
     year = True
@@ -467,7 +466,7 @@ class Lsf(ByCommands):
         return Queue(tuple(self._jobs()))
 
     def _jobs(self, *job_ids: str) -> list[Job]:
-        now = _now()
+        now = our_clock()
         return [job(record, now) for record in self._records(FIELDS, *job_ids)]
 
     def _records(self, fields: Sequence[str], *job_ids: str) -> list[dict[str, str]]:
@@ -504,7 +503,7 @@ class Lsf(ByCommands):
     def _submit(self, job: Submission, *, year: bool = True) -> str:
         zone = {**self.of_runs, **(job.export or {})}.get("TZ")
         argv, script = submit_argv(job, year=year), script_text(job, zone)
-        given = {**(job.export or {}), **dict(DIALECT.set)}
+        given = {**(job.export or {}), **dict(LSF.set)}
         if begins_itself(job):
             given = {**given, "TZ": zone} if zone else {name: given[name] for name in given if name != "TZ"}
         ended = self.run(argv, given, submits=True, enough=has_id, script=script)
@@ -523,7 +522,7 @@ class Lsf(ByCommands):
             comment = next((job.comment for job in self._jobs(_id(job_id))), "")
         marks = ["-Jd", description(comment, at)]
         if exclude is not None:
-            marks += option_words([f"--exclude={exclude}"], DIALECT) if exclude else ["-Rn"]
+            marks += option_words([f"--exclude={exclude}"], LSF) if exclude else ["-Rn"]
 
         def change(*, year: bool) -> None:
             begin = moment_text(at, year=year)
@@ -576,7 +575,7 @@ class Lsf(ByCommands):
     def _past(self, job_ids: Sequence[str]) -> list[Past]:
         found: list[Past] = []
         for some in chunks(job_ids):
-            found += past(self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), _now())
+            found += past(self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), our_clock())
         return found
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
@@ -627,7 +626,3 @@ def _id(shown: str) -> str:
     if not number.isdecimal() or not int(number):
         raise Refused(f"{shown!r} is no job's id")
     return f"{number}[{tasks.strip('[]').partition('%')[0]}]" if tasks else number
-
-
-def _now() -> int:
-    return int(time.time())  # noqa: TID251 - bjobs prints no year: ours is the only clock there is

@@ -61,7 +61,6 @@ def submit_argv(job: Submission) -> list[str]:
     In the log's name %j stays until the release, when the id is known.
     """
     error = _path(job.error) if job.error and job.error != job.output else None
-    variables = [*_own_variables(job), *_comment_variable(job.comment)]
     ours = {
         "-S": "/bin/bash",
         "-N": job.job_name and job_name(job.job_name),
@@ -70,7 +69,7 @@ def submit_argv(job: Submission) -> list[str]:
         "-e": error,
         "-k": "oed" if job.output else None,
         "-j": "oe" if job.output and error is None else None,
-        "-v": ",".join(variables) or None,
+        "-v": ",".join(_variables(job)) or None,
     }
     own = _pairs(job.options)
     once = {} if any(option == "-J" for option, _ in own) else {"-r": "n"}  # it refuses an array that is not rerunnable
@@ -134,15 +133,14 @@ def own_values(own_export: str | None) -> dict[str, str]:
     return {name.strip(): value for name, equals, value in pairs if equals}
 
 
-def _own_variables(job: Submission) -> Iterable[str]:
-    """-v replaces the script's own: they are merged. One without a value has the value that all of the run have."""
-    return [f"{name}={value}" for name, value in own_values(job.own_export).items() if name != _TOKEN]
+def _variables(job: Submission) -> list[str]:
+    """What -v sets, which replaces the script's own: they are merged. Those without a value are set in the text.
 
-
-def _comment_variable(comment: str) -> Iterable[str]:
-    """It begins with a letter and holds a slash, as qstat types values by their looks; and nothing that is quoted."""
-    text = comment.removeprefix(TOKEN) if comment.startswith(TOKEN) else _FOREIGN + comment
-    return [f"{_TOKEN}={quote(text, safe='/@.:+-_~')}"] if comment else []
+    A comment begins with a letter and holds a slash, as qstat types values by their looks; and nothing that is quoted.
+    """
+    own = [f"{name}={value}" for name, value in own_values(job.own_export).items() if name != _TOKEN]
+    text = job.comment.removeprefix(TOKEN) if job.comment.startswith(TOKEN) else _FOREIGN + job.comment
+    return own + ([f"{_TOKEN}={quote(text, safe='/@.:+-_~')}"] if job.comment else [])
 
 
 def job_name(name: str) -> str:
@@ -463,9 +461,7 @@ class Pbs(ByCommands):
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
         zone = None if job.begin is None else {"TZ": "UTC0"}
         ended = self.run(argv, zone, submits=True, script=wrapped_text(job, environment, array.only))
-        name = submitted(ended)
-        row = Row(name, {})
-        return row.number
+        return Row(submitted(ended), {}).number
 
     def _release(self, job_ids: Sequence[str]) -> None:
         """Each gets its id into its log's name."""

@@ -420,6 +420,25 @@ def test_in_which_zone_qsub_reads_when_to_begin(
     assert zones == [zone]
 
 
+@pytest.mark.parametrize(
+    ("first", "shell"),
+    [
+        pytest.param("#!/bin/bash", "/bin/bash", id="as it stands"),
+        pytest.param("#! /bin/bash -l", "/bin/bash", id="options: a login shell is no other shell"),
+        pytest.param("#!/usr/bin/env bash", "/usr/bin/bash", id="looked for on PATH"),
+        pytest.param("#!/usr/bin/env -S bash -l", "/usr/bin/bash", id="looked for, with options"),
+        pytest.param("#!/usr/bin/env nothing-such", "/bin/sh", id="looked for in vain"),
+        pytest.param("#!bash", "/bin/sh", id="no path"),
+        pytest.param("#!", "/bin/sh", id="nothing"),
+        pytest.param("echo /bin/bash", "/bin/sh", id="no such line"),
+    ],
+)
+def test_which_shell_runs_a_script(first: str, shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "a.slurm"
+    script.write_text(f"{first}\ntrue\n")
+    assert grid_engine.shell_of(str(script), {"PATH": "/usr/bin"}) == shell
+
+
 def test_what_waits_is_asked_for_in_so_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Qstat adds what stands in a file of the user's, `-s r`, say."""
     asked = []
