@@ -102,33 +102,25 @@ def identity(path: Path) -> Identity | None:
 
 
 class Watch:
-    """Rings `bell` when something in one of `places` may have changed."""
+    """Rings `bell` when something in `places` may have changed, until `stop`. The rescans see what it cannot watch."""
 
     def __init__(self, places: Iterable[Place], bell: Bell, *, poll: bool = False) -> None:
         self.places = tuple(places)
         self.bell = bell
-        self.poll = poll
         self._observers: list[BaseObserver] = []
-        self._seen: dict[Path, Identity | None] = {}
+        self._seen = {place.path: identity(place.path) for place in self.places}
         self._files: dict[Place, frozenset[str] | None] = {}  # of polled folders: what is there, of `names` at least
-
-    def start(self) -> None:
-        """Begin, or begin again. What cannot be watched is left to the rescans."""
-        self.stop()
         groups: dict[float, list[Place]] = {}
         for place in self.places:
-            self._seen[place.path] = identity(place.path)
             if self._seen[place.path] is None:
                 continue
-            polled = self.poll or not disk.is_local(place.path)
-            if polled and (
-                place.names or place.urgent
-            ):  # looked for by `healthy`: an observer's stats may be a minute old
+            polled = poll or not disk.is_local(place.path)
+            if polled and (place.names or place.urgent):  # `healthy` looks: an observer's stats may be a minute old
                 self._files[place] = _there(place)
             if not polled or not place.names:  # else no observer compares all else that lies there
                 groups.setdefault(place.every if polled else 0.0, []).append(place)
-        for every, places in groups.items():
-            self._observe(every, places)
+        for every, alike in groups.items():
+            self._observe(every, alike)
 
     def _observe(self, every: float, places: list[Place]) -> None:
         """`every` 0: by events. Those that cannot be had (no more inotify watches) are polled for."""
@@ -167,9 +159,6 @@ class Watch:
             observer.stop()
         for observer in self._observers:
             observer.join()
-        self._observers = []
-        self._seen = {}
-        self._files = {}
 
 
 def _there(place: Place) -> frozenset[str] | None:
@@ -424,7 +413,6 @@ class Daemon:
         if self.watch is not None:
             self.watch.stop()
         self.watch = Watch(places, self.bell, poll=self.poll)
-        self.watch.start()
 
     def _reopened(self, site: Site) -> Site:
         """Settings may have changed. While they cannot be used the daemon goes on with those it had."""

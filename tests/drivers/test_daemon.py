@@ -56,7 +56,6 @@ def test_only_local_disks_have_events_and_what_nobody_knows_is_polled() -> None:
 @contextlib.contextmanager
 def watching(bell: Bell, *places: Place, poll: bool = False) -> Iterator[Watch]:
     made = Watch(places, bell, poll=poll)
-    made.start()
     try:
         yield made
     finally:
@@ -102,7 +101,7 @@ def test_a_folder_swapped_by_rename_or_made_again_is_noticed(tmp_path: Path, bel
         assert not made.healthy()
         other.rename(folder)
         assert not made.healthy()
-        made.start()
+    with watching(bell, Place(folder, 0.05), poll=poll) as made:
         assert made.healthy()
         bell.still()
         (folder / "x").touch()
@@ -110,11 +109,11 @@ def test_a_folder_swapped_by_rename_or_made_again_is_noticed(tmp_path: Path, bel
         shutil.rmtree(folder)
         folder.mkdir()  # perhaps with the inode of the old one: by polling nothing has changed then
         time.sleep(0.2)
-        if not made.healthy():
-            made.start()
-        bell.still()
-        (folder / "x").touch()
-        assert bell.wait(90)
+        again = contextlib.nullcontext() if made.healthy() else watching(bell, Place(folder, 0.05), poll=poll)
+        with again:
+            bell.still()
+            (folder / "x").touch()
+            assert bell.wait(90)
 
 
 def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(tmp_path: Path, bell: Bell) -> None:
@@ -187,13 +186,10 @@ def threads_and_descriptors() -> tuple[int, int]:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("poll", "times"), [(False, 1000), (True, 100)], ids=["events", "polling"])
 def test_cycles_leak_no_thread_and_no_descriptor(tmp_path: Path, bell: Bell, poll: bool, times: int) -> None:  # noqa: FBT001 - a table
-    made = Watch([Place(tmp_path)], bell, poll=poll)
-    made.start()
-    made.stop()
+    Watch([Place(tmp_path)], bell, poll=poll).stop()
     before = threads_and_descriptors()
     for _ in range(times):
-        made.start()
-        made.stop()
+        Watch([Place(tmp_path)], bell, poll=poll).stop()
     assert threads_and_descriptors() == before
 
 
