@@ -6,6 +6,7 @@ tick ends after its share with the work done so far.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import math
 from collections import Counter
@@ -19,7 +20,7 @@ from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.store.files import Paths
     from cronhpc.store.logs import Folder
@@ -85,17 +86,11 @@ def clean_logs(
         return work.done()
     limits = (settings.logs_keep, settings.logs_files, settings.logs_total)
     rules = retention.Rules(now, *limits, live, newest_failed)
-    try:
-        with logs.opened(paths, settings) as log:
-            work.clean(log, rules, since)
-    except logs.LogsError as error:
-        work.note(error)
+    with work.noted(), logs.opened(paths, settings) as log:
+        work.clean(log, rules, since)
     for path, pattern in settings.logs_extra if since is None else ():
-        try:
-            with logs.outside(path, paths, settings) as folder:
-                work.clean_outside(folder, pattern, rules)
-        except logs.LogsError as error:
-            work.note(error)
+        with work.noted(), logs.outside(path, paths, settings) as folder:
+            work.clean_outside(folder, pattern, rules)
     return work.done()
 
 
@@ -119,10 +114,13 @@ class _Work:
         self.files: list[tuple[str, str]] = []
         self.problems: list[Problem] = []
 
-    def note(self, error: logs.LogsError) -> None:
-        """What is absent needs no cleaning."""
-        if not error.absent:
-            self.problems.append(error.problem)
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Why a folder is left is a problem; what is absent needs no cleaning."""
+        try:
+            yield
+        except logs.LogsError as error:
+            self.problems += () if error.absent else (error.problem,)
 
     def unanswered(self) -> None:
         """Nobody knows which files are still written to."""
@@ -162,27 +160,18 @@ class _Work:
             if self.room <= 0:
                 self.left = True
                 return
-            use = self._entry(log, name, rules)
-            if use is not None:
-                uses[name] = use
+            with self.noted(), logs.entered(log, name) as folder:
+                uses[name] = self._entry(folder, rules)
         most = retention.share(uses.values(), rules.total) if since is None else None
         if most is not None:
             self._cut([name for name, use in uses.items() if use.size > most], log, most, rules)
 
-    def _entry(self, log: Folder, name: str, rules: Rules) -> Use | None:
-        try:
-            with logs.entered(log, name) as folder:
-                found = logs.listing(folder)
-                if found.has_logs:
-                    self._name_left(folder, found.folders, "folders", "W614", "What is in them is yours to clean.")
-                    self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
-                return self._judged(folder, found.files, rules)
-        except logs.LogsError as error:
-            self.note(error)
-            return None
-
-    def _judged(self, folder: Folder, names: Iterable[str], rules: Rules) -> Use:
-        sorted_out = retention.by_name(folder.name, names, rules)
+    def _entry(self, folder: Folder, rules: Rules) -> Use:
+        found = logs.listing(folder)
+        if found.has_logs:
+            self._name_left(folder, found.folders, "folders", "W614", "What is in them is yours to clean.")
+            self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
+        sorted_out = retention.by_name(folder.name, found.files, rules)
         others, young = sorted_out.others, sorted_out.young
         if len(young) + len(others) > rules.files:
             others, young = [*young, *others], []
@@ -198,16 +187,13 @@ class _Work:
     def _cut(self, names: Iterable[str], log: Folder, most: int, rules: Rules) -> None:
         """The folders that take more than their share are looked at again, so that none need be remembered."""
         for name in names:
-            try:
-                with logs.entered(log, name) as folder:
-                    sorted_out = retention.by_name(name, logs.listing(folder).files, rules)
-                    files = logs.measured(folder, [*sorted_out.young, *sorted_out.others])
-                    keep, _ = retention.judge(name, files, rules)
-                    _, large = retention.cut(keep, most, rules.now)
-                    self.stays[Why.WITHIN] -= self._remove(folder, large)
-                    self.seen = max(self.seen, logs.last_change(folder))
-            except logs.LogsError as error:
-                self.note(error)
+            with self.noted(), logs.entered(log, name) as folder:
+                sorted_out = retention.by_name(name, logs.listing(folder).files, rules)
+                files = logs.measured(folder, [*sorted_out.young, *sorted_out.others])
+                keep, _ = retention.judge(name, files, rules)
+                _, large = retention.cut(keep, most, rules.now)
+                self.stays[Why.WITHIN] -= self._remove(folder, large)
+                self.seen = max(self.seen, logs.last_change(folder))
 
     # --- logs.extra
 
