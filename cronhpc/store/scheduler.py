@@ -298,18 +298,12 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     except FileNotFoundError:
         return found
     for name in filter(str.isdecimal, names):
-        words = _noted(paths, f"links/{name}").split()
-        if (
-            len(words) == _LINK_WORDS
-            and words[0] in {"link", "spare"}
-            and words[1].isdecimal()
-            and words[3].isdecimal()
-        ):
-            found[name] = LinkRecord(words[0], int(words[1]), words[2], int(words[3]))
+        if match := re.fullmatch(_LINK, _noted(paths, f"links/{name}")):
+            found[name] = LinkRecord(match[1], int(match[2]), match[3], int(match[4]))
     return found
 
 
-_LINK_WORDS = 4  # kind, slot, fingerprint, when it was written
+_LINK = r"(link|spare)\s+([0-9]+)\s+(\S+)\s+([0-9]+)"  # kind, slot, fingerprint, when it was written
 
 
 def remember_link(paths: Paths, job_id: str, link: LinkRecord) -> None:
