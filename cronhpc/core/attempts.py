@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
 # What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
-_NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
+_NO_NEWS = frozenset({"NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
 _ONE_NODE = r"[\w.-]+"
 _LONGEST_BACKOFF = 2**10
 _LAST_NODES = 5  # failures whose nodes are remembered

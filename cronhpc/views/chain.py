@@ -263,16 +263,13 @@ def _caller_words(chain: Chain, style: Style) -> list[str]:
     return []
 
 
-_PLAIN = frozenset({"", "None", "BeginTime"})
-
-
 def _jobs_words(chain: Chain, style: Style) -> list[str]:
     jobs = [f"running now (job {chain.running})"] if chain.running else []
     for key, link in (("next", chain.next), ("spare", chain.spare)):
         if link:
             at = link.at
             late = at is None or at < style.now
-            why = text.one_line(link.reason) if late and link.reason not in _PLAIN else ""
+            why = text.one_line(link.reason) if late and link.reason != runs.ITS_TIME else ""
             when = style.clock(at) if at else "stuck" if link.fault else "soon"
             jobs.append(f"{key} {when} (job {link.job}{f', waits: {why}' if why else ''})")
     if chain.ahead and chain.ahead.links > 1:

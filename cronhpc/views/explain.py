@@ -198,7 +198,7 @@ def _live_sentence(run: LiveRun, style: Style, known: Status) -> str:
         return f"{head} is queued ahead, to begin at its time."
     if run.paused:
         return f"{head} is held by the pause."
-    why = f": {text.one_line(run.reason)}" if run.reason not in {"", "None"} else ""
+    why = f": {text.one_line(run.reason)}" if run.reason else ""
     return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Advice, Claim, Job, Plan, World
 
 
+ITS_TIME = "BeginTime"  # the reason of what waits for that alone: no news
+
+
 def run_facts(row: Mapping[str, Any]) -> HistoryRun:
     """One row of history, as store/history.py gives it, whichever of its facts are known. Times are epoch seconds."""
     slot, attempt, by_hand = _slot_and_attempt(row)
@@ -151,7 +154,7 @@ def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> 
         known = replace(known, detail=str(absent))
         result = result if absent.may_live else "ended"
     elif job is not None:
-        reason = job.reason if job.waits and job.reason not in {"None", "BeginTime"} else ""
+        reason = job.reason if job.waits and job.reason != ITS_TIME else ""
         detail = "; ".join(filter(None, (restarted(job.restarts), reason)))
         known = replace(known, node=job.nodes, detail=detail, started=None if job.waits else job.start)
         result = _live_result(job)

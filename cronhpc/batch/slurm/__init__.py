@@ -193,8 +193,9 @@ class Slurm(ByCommands):
         asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(separator)}"]
         for job in rows.queue_rows(self.ask("squeue", asked), separator)[:1]:
             shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
-        fault = rows.fault_of(shown.get("Reason", ""))
-        return shown | ({"Fault": fault} if fault else {})
+        reason = rows.word(shown.get("Reason", ""))
+        fault = rows.fault_of(reason)
+        return {**shown, "Reason": reason, **({"Fault": fault} if fault else {})}
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 
