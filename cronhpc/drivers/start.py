@@ -198,7 +198,8 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     submitted = sum(each.done is Done.OK for each in runs)
     met = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in report.outcomes)
     reach = runs_ahead(report.world, report.plan, report.outcomes, report.world.now) if met else site.settings.ahead
-    until = f"of the next {span(reach)}" if reach >= _MINUTE else "ahead"
+    whole = reach - reach % (_HOUR if reach >= _HOUR else _MINUTE)
+    until = f"of the next {span(whole)}" if whole else "ahead"
     until += ", as no more jobs fit: call a tick before they are over" if met else ""
     minute = str(int(directory_id(site.paths), 36) % 60)
     often = "best each hour"

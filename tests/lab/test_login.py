@@ -136,7 +136,7 @@ def test_of_few_places_the_earliest_runs_have_them_and_give_way_to_what_is_due(s
     assert "not submitted" not in told.stdout
     planned = asked(site, "plan").stdout
     assert "the site takes 5 jobs of yours at a time" in planned
-    assert planned.count("ahead") == 1, "whether one more fits by now"
+    assert planned.count("begins") == 1, "whether one more fits by now"
     assert asked(site, "tick").returncode == 0, "nobody has to look"
 
     drop(site, "30 * * * *", "half")
