@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cronhpc.batch.process import which
 from cronhpc.core.model import CronhpcError, Settings
-from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM, Dialect
+from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM, SYSTEMS, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +24,12 @@ def present(environment: Mapping[str, str]) -> Dialect | None:
 
 def all_present(environment: Mapping[str, str]) -> Iterator[Dialect]:
     """Each batch system whose commands are on PATH."""
-    systems = (each for each in DIALECTS.values() if not each.runs_here)
-    return (each for each in systems if all(which(one, environment) for one in each.commands))
+    return (each for each in SYSTEMS if all(which(one, environment) for one in each.commands))
 
 
 def around(environment: Mapping[str, str]) -> Dialect | None:
     """The batch system of the job that this process runs in; None: there is none."""
-    systems = (each for each in DIALECTS.values() if not each.runs_here)
-    return next((each for each in systems if each.job.cluster in environment), None)
+    return next((each for each in SYSTEMS if each.job.cluster in environment), None)
 
 
 def job_around(environment: Mapping[str, str]) -> str:

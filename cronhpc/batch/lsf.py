@@ -53,6 +53,8 @@ def submit_argv(job: Submission, *, year: bool = True) -> list[str]:
     `year`: whether -b may have one. The job's output goes where the text sends it: what LSF would mail, or write with
     a report of its own before the output, goes nowhere.
     """
+    from cronhpc.script.spelling import array_in, indexed
+
     words: list[str] = []
     name, tasks, flags = job.job_name or "", "", {"-H"} if job.held else set()
     replaced = {"-Jd", *(["-cwd"] if job.chdir else []), *(["-b"] if job.begin is not None else [])}
@@ -62,16 +64,15 @@ def submit_argv(job: Submission, *, year: bool = True) -> list[str]:
         if word == "array":
             tasks = value
         elif word == "-J":
-            tasks = array_of(value) or tasks
+            tasks = "".join(array_in(value)[1:]) or tasks
         elif ours and word != "job-name":
             words += option_words([option], LSF)
         elif word == "-H":
             flags.add(word)
         elif not ours and word not in replaced:
             words += [word, value] if mark else [word]
-    span, percent, most = tasks.partition("%")
     given = {
-        "-J": job_name(name) + (f"[{span}]{percent}{most}" if span else "") if name or span else None,
+        "-J": (indexed(job_name(name), tasks) if tasks else job_name(name)) or None,
         "-Jd": description(job.comment, job.begin) or None,
         "-b": None if job.begin is None else moment_text(job.begin, year=year),
         "-cwd": job.chdir,
@@ -91,12 +92,6 @@ def _as_typed(option: str) -> tuple[str, str, str]:
     """An option of the script's own, `-R 'a b'`, as (option, mark, value)."""
     word, *rest = shlex.split(option)
     return word, " " if rest else "", " ".join(rest)
-
-
-def array_of(name: str) -> str:
-    """The tasks in a name as -J has it, `x[1-5]%2`: "1-5%2"; "": it is none."""
-    found = re.search(r"\[(.+)\](%\d+)?$", name)
-    return found[1] + (found[2] or "") if found else ""
 
 
 def job_name(name: str) -> str:

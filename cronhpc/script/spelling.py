@@ -410,7 +410,7 @@ def _named(word: str, value: str | None, line: int, dialect: Dialect) -> list[Op
     if f"{word} {value}" in ours:
         return [make(ours[f"{word} {value}"], None)]
     if word == spelling.names["array"]:
-        name, tasks, limit = _array(value or "") if word in ours else ("", value or "", "")
+        name, tasks, limit = array_in(value or "") if word in ours else ("", value or "", "")
         named = [make(ours[word], name)] if name else []
         return [*named, *([make("array", tasks + limit)] if tasks else [])]
     if word == "-l" and value:
@@ -444,7 +444,7 @@ def _ours(name: str, value: str | None, spelling: Spelling) -> str | None:
     return spelling.forms[name].read(value) if name in spelling.forms else value
 
 
-def _array(value: str) -> tuple[str, str, str]:
+def array_in(value: str) -> tuple[str, str, str]:
     """`name[1-5]%2`: (name, tasks, limit)."""
     match = re.fullmatch(r"(.*?)\[(.*)\](%\d+)?", value)
     return (match[1], match[2], match[3] or "") if match else (value, "", "")
@@ -549,7 +549,7 @@ def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelli
         return [option, resource if text is None else f"{resource}={text}"]
     named_array = spelling.names["array"] == spelling.names["job-name"]
     if name == "array" and named_array:
-        return [option, _indexed(known.get("job-name") or "", text or "")]
+        return [option, indexed(known.get("job-name") or "", text or "")]
     if name == "job-name" and named_array and "array" in known:
         return []
     if name == "array" and "-tc" in spelling.valued.split() and "%" in (text or ""):
@@ -565,7 +565,8 @@ def _option(name: str, value: str | None, spelling: Spelling) -> str | None:
     return next((each for each in known if each and (each in flags) is (value is None)), None)
 
 
-def _indexed(name: str, tasks: str) -> str:
+def indexed(name: str, tasks: str) -> str:
+    """`name` and `1-5%2` as one: `name[1-5]%2`."""
     span, percent, limit = tasks.partition("%")
     return f"{name}[{span}]{percent}{limit}"
 

@@ -210,15 +210,11 @@ def _files_of(row: Mapping[str, str]) -> JobFiles:
         "x": row["Name"],
         "u": row["UserName"],
     }
-    folder = _value(row["WorkDir"])
-    names = {log_name(_value(row[field]), known, as_glob=True) for field in ("StdOut", "StdErr")} - {"", "/dev/null"}
+    folder = word(row["WorkDir"])
+    names = {log_name(word(row[field]), known, as_glob=True) for field in ("StdOut", "StdErr")} - {"", "/dev/null"}
     return JobFiles(
         master if is_array else number,
-        _value(row["Command"]),
+        word(row["Command"]),
         folder,
         tuple(sorted(each if each.startswith("/") else f"{escape(folder)}/{each}" for each in names)),
     )
-
-
-def _value(text: str) -> str:
-    return "" if text in {"(null)", "N/A"} else text

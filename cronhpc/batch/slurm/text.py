@@ -221,13 +221,7 @@ def _of_lines(text: str) -> dict[str, str]:
             name, equals, rest = words.partition("=")
             if not equals:
                 break
-            end = len(rest) if name in _FREE or name.endswith("Comment") else _value_end(rest)
+            end = len(rest) if name in _FREE or name.endswith("Comment") else len(rest.partition(" ")[0])
             found.setdefault(name, rest[:end].rstrip())
             words = rest[end:].lstrip()
     return found
-
-
-def _value_end(rest: str) -> int:
-    """Where a value without free text ends: at a blank."""
-    blank = rest.find(" ")
-    return len(rest) if blank < 0 else blank
