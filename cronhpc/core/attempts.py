@@ -332,8 +332,8 @@ def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
 
 def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
     """Claimed, and no id was recorded: what is in the queue with its token is its job; of several the lowest id."""
-    # Withdrawn before the slot was claimed anew.
-    jobs = [job for job in jobs if not job.ended_before(claim.at) and job.id != claim.taken_back]
+    # Those up to the last one taken back are none of it, whatever a list of a minute ago shows of them.
+    jobs = [job for job in jobs if not job.ended_before(claim.at) and int(job.id) > int(claim.taken_back or 0)]
     live = sorted({job.id for job in jobs if job.live}, key=int)
     if live:
         yield Adopt(claim.key, live[0])
@@ -342,33 +342,34 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
     elif jobs:  # cancelled while it was held: somebody did not want it; or its record was removed while it ran
         job_end = verdict(world, claim, entry, job_end_of(standing_for(jobs), None))
         yield Finish(claim.key, claim.name, job_end, job_id=jobs[0].id)
-    elif not claim.fresh and claim.holds and claim.key.slot > world.now and (why := _unwanted(world, claim, entry)):
-        yield Withdraw(claim.key, claim.name, "", why)
     elif not claim.fresh:
-        yield from _once_more(world, claim, entry)
+        yield from _without_job(world, claim, entry)
 
 
-def _once_more(world: World, claim: Claim, entry: Entry | None) -> Iterator[Decision]:
-    """No job was ever seen for it: it is ours to submit, while that still makes sense."""
+def _without_job(world: World, claim: Claim, entry: Entry | None, why: str = "") -> Iterator[Decision]:
+    """No job was ever seen for it, or that is taken back (`why`): it is ours to submit, while that still makes sense.
+
+    Its entry may have been edited since. What is stopped before its slot has come waits for that.
+    """
+    readable = entry is None or not (entry.fresh or entry.problem is not None)
+    if claim.holds and readable and (entry is None or not slots.has_slot(entry, claim)):
+        lacks = "its entry is gone" if entry is None else "its entry was changed, and has no such slot"
+        if entry is None or entry.born <= claim.key.slot or claim.key.slot > world.now:
+            yield Withdraw(claim.key, claim.name, "", why or lacks, drops=True)
+        else:  # it had come before that
+            yield Finish(claim.key, claim.name, JobEnd(Result.MISSED, detail=lacks))
+        return
     over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
     if over is not None:
-        if over.result is not Result.MISSED or not _may_be_listed_yet(world, claim, entry):
+        waits = over.result in {Result.STOPPED, Result.SUSPENDED} and claim.holds and claim.key.slot > world.now
+        if not waits and (over.result is not Result.MISSED or not _may_be_listed_yet(world, claim, entry)):
             yield Finish(claim.key, claim.name, over)
     elif entry is not None and (entry.problem is not None or entry.fresh):
         yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
     elif entry is not None:
         begin = claim.key.slot if claim.key.slot > world.now else None
-        why = "an earlier try was cut off or refused"
-        yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
-
-
-def as_it_is_now(world: World, key: Key) -> Iterator[Decision]:
-    """What was claimed before an edit, has no job, and stays claimed: it is submitted as its entry is by now."""
-    claim, entry = world.claimed()[key], world.known().get(key.entry)
-    if entry is None or not entry.schedule or suspension(world, entry) or stop.switch_on(world, entry):
-        return
-    if slots.schedule_of(entry).next_epoch(key.slot - 1) == key.slot:
-        yield from _once_more(world, claim, entry)
+        detail = why or "an earlier try was cut off or refused"
+        yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=detail, tasks=claim.tasks)
 
 
 def _ran_already(world: World, key: Key) -> JobEnd | None:
@@ -453,7 +454,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
         return
     ahead = claim.key.slot > world.now and all(job.state == "PENDING" for job in live)
     if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
-        yield Withdraw(claim.key, claim.name, job_id, why)
+        yield from _taken_back(world, claim, entry, why)
         return
     # what sbatch refuses at once it takes of a held job: Slurm finds out when it is released
     impossible = claim.state is not ClaimState.SUBMITTED and all(job.fault is Fault.IMPOSSIBLE for job in live)
@@ -478,7 +479,7 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
         return
     goes = claim.taken_back or _with_all_else(world, claim, rows)
     if goes and world.job_ends is not None and not _may_have_begun(world, claim, rows):
-        yield Withdraw(claim.key, claim.name, claim.job_id or "", _TAKEN_BACK, gone=True)
+        yield from _taken_back(world, claim, entry, _TAKEN_BACK, gone=True)
         return
     if claim.holds and claim.key.slot > world.now:
         # A held job that vanished never ran; one that was cancelled is told of when its slot has come, unless by us.
@@ -486,7 +487,7 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
         if rows and all(job.ended_before(claim.key.slot) for job in rows):
             why = _unwanted(world, claim, entry)
         if why and world.job_ends is not None:
-            yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
+            yield from _taken_back(world, claim, entry, why)
         return
     yield from _ended(world, claim, entry, standing_for(rows))
 
@@ -499,7 +500,18 @@ def _with_all_else(world: World, claim: Claim, rows: list[Job]) -> bool:
     known = (world.job_ends or {}).get(claim.job_id or "")
     when = max((job.ended or 0 for job in rows), default=known.ended if known is not None else 0) or world.now
     left = (each for each in ahead if any(job.live for job in world.jobs().get(each.job_id or "", ())))
-    return all(each.at >= when for each in left)
+    return all((each.recorded or each.at) >= when for each in left)
+
+
+def _taken_back(world: World, claim: Claim, entry: Entry | None, why: str, *, gone: bool = False) -> Iterator[Decision]:
+    """Its job goes; its claim stays, and is as one that never had a job."""
+    of_slot = list(_without_job(world, claim, entry, why))
+    if any(isinstance(each, Finish) for each in of_slot):
+        yield from of_slot
+        return
+    drops = any(isinstance(each, Withdraw) for each in of_slot)
+    yield Withdraw(claim.key, claim.name, claim.job_id or "", why, gone, drops)
+    yield from (each for each in of_slot if not isinstance(each, Withdraw))
 
 
 def _may_have_begun(world: World, claim: Claim, rows: list[Job]) -> bool:
@@ -532,7 +544,7 @@ def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, hel
 
 
 def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
-    """Why a run submitted ahead is to go before its slot has come: the slot is then as if nothing had been done."""
+    """Why a run submitted ahead is to go before its slot has come: its claim is then as if nothing had been done."""
     if entry is None:
         return "its entry is gone"
     if (switch := stop.switch_on(world, entry)) is not None:
@@ -548,7 +560,7 @@ def withdrawals(world: World) -> Iterator[Withdraw]:
     """All runs that wait for a slot to come, taken back by `stop`: nobody is to come after them."""
     for claim in world.claims:
         if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED:
-            yield Withdraw(claim.key, claim.name, claim.job_id or "", "the scheduler is stopped")
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", "the scheduler is stopped", drops=True)
 
 
 def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:

@@ -23,7 +23,6 @@ from cronhpc.core.model import (
     ClaimState,
     Finish,
     Hold,
-    JobEnd,
     Key,
     Plan,
     Reason,
@@ -61,14 +60,11 @@ def plan(world: World, late: Collection[Withdraw] = ()) -> Plan:
     ahead, tried = _apart(world, (*attempts.decide(world), *late))
     turns: list[list[Decision]] = [[each] for each in tried if isinstance(each, Submit)]
     decided += (each for each in tried if not isinstance(each, Submit))
-    if going := {each.key for each in decided if isinstance(each, Withdraw)}:
-        more, decided = _apart(world, _without_gaps(world, decided, slots.Seen.of(world, going).newest))
-        ahead += more
-    withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
-    decided = [_without(each, withdrawn.values()) for each in decided]
+    withdrawn = {each.job_id for each in decided if isinstance(each, Withdraw)}
+    decided = [_without(each, withdrawn) for each in decided]
     if world.call.switches_only:
         return Plan(tuple(d for d in decided if isinstance(d, Stop | Hold | Unhold | Withdraw)), world.now)
-    seen = slots.Seen.of(world, withdrawn)
+    seen = slots.Seen.of(world)
     # What this very tick cancels or knows to have ended is in no other run's way.
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     of_others: list[Decision] = []
@@ -79,6 +75,7 @@ def plan(world: World, late: Collection[Withdraw] = ()) -> Plan:
             turns.append(rows)
         else:
             of_others += rows
+    decided = [each for each in decided if not _hides(each, seen.first)]
     for rows in sorted(turns, key=lambda rows: _turn(world, rows)):
         decided.extend(budget.granted(rows))
     decided.extend(of_others)
@@ -106,23 +103,10 @@ def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[D
     return ahead, rest
 
 
-def _without_gaps(world: World, decided: Iterable[Decision], newest: Mapping[str, int]) -> Iterator[Decision]:
-    """A slot that is opened again behind what is used up, or before a later run that stays, would be lost.
-
-    So it waits for later ones to go with it; once it has come, and they stay, it is recorded as missed.
-    """
-    used = {entry_id(name): min(state.watermark, world.now) for name, state in world.states.items()}
-    for each in decided:
-        if isinstance(each, Withdraw) and not each.key.by_hand and each.key.attempt == 1:
-            later = max(newest.get(each.key.entry, 0), used.get(each.key.entry, 0))
-            if each.key.slot <= min(later, world.now) and (each.gone or not each.job_id):
-                why = f"{each.why}; later slots had their turn"
-                yield Finish(each.key, each.name, JobEnd(Result.MISSED, detail=why))
-            if each.key.slot <= later:
-                if not each.job_id and each.key.slot > world.now and world.chain.by_login:
-                    yield from attempts.as_it_is_now(world, each.key)
-                continue
-        yield each
+def _hides(decision: Decision, due: Mapping[str, int]) -> bool:
+    """Whether an end is of a slot behind one that is due, which counts as used up by it: then it is not written yet."""
+    key = decision.key if isinstance(decision, Finish) else None
+    return key is not None and not key.by_hand and due.get(key.entry, key.slot) < key.slot
 
 
 def _ordered(world: World, budget: attempts.Budget) -> tuple[Decision, ...]:
@@ -306,14 +290,12 @@ def _places(
     due = sum(isinstance(each, Submit) for each in decided)
     places = max(0, limit - jobs + len(going) + len(waiting) - due)
     in_order: list[Claim | Submit] = sorted((*waiting, *ahead), key=lambda each: each.key.slot)
-    stays, late = set[str](), list[Withdraw]()
-    for each in reversed(in_order[places:]):  # the last first: a slot that is opened before one that stays is lost
-        if isinstance(each, Claim) and each.key.entry not in stays:
-            rows = world.jobs().get(each.job_id or "", ())
-            if each.state is ClaimState.RELEASED and not each.taken_back and all(job.waits for job in rows):
-                late.append(Withdraw(each.key, each.name, each.job_id or "", why))
-            else:
-                stays.add(each.key.entry)
+    late = [
+        Withdraw(each.key, each.name, each.job_id or "", why)
+        for each in in_order[places:]
+        if isinstance(each, Claim) and each.state is ClaimState.RELEASED and not each.taken_back
+        if all(job.waits for job in world.jobs().get(each.job_id or "", ()))
+    ]
     return sum(isinstance(each, Submit) for each in in_order[:places]) + (not going), late
 
 

@@ -23,7 +23,7 @@ from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Iterable
 
     from cronhpc.core.model import Claim, Decision, Entry, EntryState, Key, World
     from cronhpc.cron.schedule import Schedule
@@ -58,19 +58,18 @@ def _what_it_says(value: object) -> object:
     return sorted((name, _what_it_says(each)) for name, each in set_fields(value).items())
 
 
-def edited_ahead(world: World) -> set[Key]:
-    """Runs that wait for their slots by what a file said until seconds ago: the look after this one withdraws them."""
-    edited = {entry_id(entry.name): text_key(entry) for entry in world.entries if entry.fresh}
-    ahead = (claim for claim in world.claims if claim.key.entry in edited and claim.key.slot > world.now)
-    return {claim.key for claim in ahead if claim.holds not in {"", edited[claim.key.entry]}}
-
-
 def schedule_of(entry: Entry) -> Schedule:
     """Raises ScheduleError; croniter is loaded only here, when a slot has to be computed."""
     from cronhpc.cron.schedule import parse
     from cronhpc.cron.zones import zone_of
 
     return parse(entry.schedule, zone_of(entry.timezone), hash_key=entry.hash_key)
+
+
+def has_slot(entry: Entry, claim: Claim) -> bool:
+    """Whether the entry, as it is by now, has the slot that was claimed ahead of its time."""
+    at = claim.key.slot
+    return claim.holds == text_key(entry) or (bool(entry.schedule) and schedule_of(entry).next_epoch(at - 1) == at)
 
 
 @dataclass(slots=True)
@@ -80,6 +79,7 @@ class Due:
     slots: tuple[int, ...]
     next: int
     entry: Entry
+    claimed: Collection[int]
     missed: Skip | None = None
 
     def near(self, world: World) -> tuple[list[int], int]:
@@ -94,46 +94,52 @@ class Due:
         near, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:
             near.append(slot)
-            slot = schedule.next_epoch(slot)
+            slot = _free(schedule, slot, self.claimed)
         return near, slot
 
 
 @dataclass(slots=True)
 class Seen:
-    """What planning computed on the way: next slots to keep, so that an idle tick only compares numbers."""
+    """What planning computed on the way: next slots to keep, so that an idle tick only compares numbers.
 
-    newest: dict[str, int]  # entry id -> newest scheduled slot that has a claim
-    lasting: dict[str, int]  # the same of what stands, jobs and logs: a claim without a job may be given back
-    edited: Collection[str]  # entry ids of what waits for its slot, and is withdrawn by the look after this one
+    Each slot stands for itself: it is dealt with where it has a claim. Those up to the newest that has ended, or that
+    the entry's state says are used up, are: of them claims are forgotten.
+    """
+
+    newest: dict[str, int]  # entry id -> newest scheduled slot that has ended
+    claimed: dict[str, set[int]]  # entry id -> slots that have a claim
+    first: dict[str, int] = field(default_factory=dict)  # entry id -> first slot that is due
     computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
     nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
     urgent: list[int] = field(default_factory=list)  # slots that wait to see whether a run has ended by then
 
     @classmethod
-    def of(cls, world: World, withdrawn: Container[Key] = ()) -> Seen:
-        """Claims from a clock that was far ahead do not count, nor those that are about to be given back."""
-        newest: dict[str, int] = {}
-        lasting: dict[str, int] = {}
-        edited, believed = edited_ahead(world), world.believed
-        keys = [claim.key for claim in world.claims]
-        open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED or claim.taken_back}
+    def of(cls, world: World) -> Seen:
+        """Claims from a clock that was far ahead do not count."""
+        believed = world.believed
+        ended = [claim.key for claim in world.claims if claim.state is ClaimState.FINISHED]
+        claimed = [claim.key for claim in world.claims]
+        known = world.claimed()
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
-            if key is not None and not job.never_began and not (job.held and key.slot > world.now):  # held: it goes
-                keys.append(key)
-        for key in keys:
-            if not key.by_hand and key.slot <= believed and key not in withdrawn and key not in edited:
+            if key is not None and key not in known and not (job.never_began or job.held):  # held: it goes
+                (ended if key.slot <= world.now else claimed).append(key)
+        newest: dict[str, int] = {}
+        slots: dict[str, set[int]] = {}
+        for key in ended:
+            if not key.by_hand and key.slot <= believed:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
-                if key not in open_keys:
-                    lasting[key.entry] = max(key.slot, lasting.get(key.entry, 0))
-        for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
-            scheduled = [slot for slot in slots if slot <= believed and not slot % 60]
+        for key in claimed:
+            if not key.by_hand and key.slot <= believed:
+                slots.setdefault(key.entry, set()).add(key.slot)
+        for entry, logged in world.logged.items():  # whole minutes: `run` makes slots at any second
+            scheduled = [slot for slot in logged if logged[slot] and slot <= believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
-            lasting[entry] = max(lasting.get(entry, 0), *(slot for slot in scheduled if slots[slot]), 0)
-        return cls(newest, lasting, {key.entry for key in edited})
+        return cls(newest, slots)
 
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
+        claimed = self.claimed.get(entry_id(entry.name), frozenset[int]())
         used = max(_used_by_itself(world, entry, state), self.newest.get(entry_id(entry.name), 0))
         key = schedule_key(entry)
         first = state.next_slot
@@ -141,28 +147,28 @@ class Seen:
         if used < restored and not (state.schedule_key == key and first is not None and first > restored):
             lost, used = _lost(world, entry, used), restored
         if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
-            first = schedule_of(entry).next_epoch(used)
+            first = _free(schedule_of(entry), used, claimed)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
-            self._keep(world, entry, state, first, 0 if unborn else used)
-        elif entry.fresh and entry_id(entry.name) in self.edited:
-            first = schedule_of(entry).next_epoch(used)
+            self._keep(world, entry, first, 0 if unborn else used)
+        elif first in claimed:
+            first = _free(schedule_of(entry), first, claimed)
         if first > world.now:
-            return Due((), first, entry, lost or self._unknown(world, entry, state))
+            return Due((), first, entry, claimed, lost or self._unknown(world, entry, state))
+        if state.watermark:
+            self.first[entry_id(entry.name)] = first
         schedule = schedule_of(entry)
-        following = schedule.next_epoch(world.now)
-        self._keep(world, entry, state, following, used)
-        runs, missed = _caught_up(world, entry, schedule, first)
+        following = _free(schedule, world.now, claimed)
+        self._keep(world, entry, following, used)
+        runs, missed = _caught_up(world, entry, schedule, first, claimed)
         missed = missed and replace(missed, detail=missed.detail + cause(state))
         if missed and lost:
             missed = replace(missed, count=lost.count + missed.count, detail=f"{lost.detail}; then {missed.detail}")
-        return Due(runs, following, entry, missed or lost)
+        return Due(runs, following, entry, claimed, missed or lost)
 
-    def _keep(self, world: World, entry: Entry, state: EntryState, following: int, used: int) -> None:
-        """What the next tick is to know: nothing that rests on a claim which may be given back, and its slot be due."""
-        lasting = max(_used_by_itself(world, entry, state), self.lasting.get(entry_id(entry.name), 0))
-        given_back = lasting < used == self.newest.get(entry_id(entry.name), 0)
-        kept = (None, lasting) if given_back else (following, used)
-        self.computed[entry.name] = (schedule_key(entry), *kept)
+    def _keep(self, world: World, entry: Entry, following: int, used: int) -> None:
+        """What the next tick is to know. A claim before its slot may be dropped, and that be the next one again."""
+        ahead = any(world.now < slot < following for slot in self.claimed.get(entry_id(entry.name), ()))
+        self.computed[entry.name] = (schedule_key(entry), None if ahead else following, used)
 
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> Skip | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
@@ -201,27 +207,41 @@ def cause(state: EntryState | None) -> str:
     return f"; at the last look: {state.blocked_reason}" if state is not None and state.blocked_reason else ""
 
 
-def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tuple[tuple[int, ...], Skip | None]:
+def _free(schedule: Schedule, after: int, claimed: Collection[int]) -> int:
+    """The first slot after `after` that nobody has claimed."""
+    slot = schedule.next_epoch(after)
+    while slot in claimed:
+        slot = schedule.next_epoch(slot)
+    return slot
+
+
+def _latest_free(schedule: Schedule, first: int, until: int, claimed: Collection[int]) -> int | None:
+    """The latest slot from `first` to `until` that nobody has claimed."""
+    slot = schedule.latest_before(until, first - 1) if until >= first else None
+    while slot is not None and slot in claimed:
+        slot = schedule.latest_before(slot - 1, first - 1) if slot > first else None
+    return slot
+
+
+def _caught_up(
+    world: World, entry: Entry, schedule: Schedule, first: int, claimed: Collection[int]
+) -> tuple[tuple[int, ...], Skip | None]:
+    """Of the slots from `first` to now that nobody has claimed: what runs, and what is missed, and said."""
     policy = entry.policies
     latest = schedule.latest_before(world.now, first - 1)
     if latest is None:
         return (), None
-    if policy.catch_up == "none" and _after_outage(world) and world.now - latest > world.settings.min_interval:
-        return (), _missed(entry, schedule, first, latest, "nothing ran then (catch-up: none)")
-    most, why = 1, f"only the latest runs (catch-up: {policy.catch_up})"
+    most, why = int(latest not in claimed), f"only the latest runs (catch-up: {policy.catch_up})"
     if policy.catch_up == "all":
         most = policy.catch_up_limit
         why = f"no more than {most} are caught up with (catch-up-limit)"
-    runs, older = [latest], _before(schedule, latest, first)
+    elif policy.catch_up == "none" and _after_outage(world) and world.now - latest > world.settings.min_interval:
+        most, why = 0, "nothing ran then (catch-up: none)"
+    runs, older = list[int](), _latest_free(schedule, first, latest, claimed)
     while older is not None and len(runs) < most:
         runs.insert(0, older)
-        older = _before(schedule, older, first)
-    return tuple(runs), None if older is None else _missed(entry, schedule, first, older, why)
-
-
-def _before(schedule: Schedule, slot: int, first: int) -> int | None:
-    """The slot before that one, from `first` on."""
-    return schedule.latest_before(slot - 1, first - 1) if slot > first else None
+        older = _latest_free(schedule, first, older - 1, claimed)
+    return tuple(runs), None if older is None else _missed(entry, schedule, (first, older), why, claimed)
 
 
 def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
@@ -239,7 +259,7 @@ def _lost(world: World, entry: Entry, used: int) -> Skip | None:
     schedule = schedule_of(entry)
     last = schedule.latest_before(world.kept.restored, used)
     why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
-    return None if last is None else _missed(entry, schedule, schedule.next_epoch(used), last, why)
+    return None if last is None else _missed(entry, schedule, (schedule.next_epoch(used), last), why)
 
 
 def _after_outage(world: World) -> bool:
@@ -247,10 +267,11 @@ def _after_outage(world: World) -> bool:
     return last is None or last > world.now or world.now - last > _OUTAGE * world.settings.interval
 
 
-def _missed(entry: Entry, schedule: Schedule, first: int, last: int, why: str) -> Skip:
-    count, slot = 1, first
+def _missed(entry: Entry, schedule: Schedule, slots: tuple[int, int], why: str, claimed: Collection[int] = ()) -> Skip:
+    """The slots from the first to the last of `slots`, but those that are claimed."""
+    count, (slot, last) = 1, slots
     while slot < last and count < _COUNTED:
-        slot = schedule.next_epoch(slot)
+        slot = _free(schedule, slot, claimed)
         count += 1
     how_many = "" if count == 1 else f"{count} slots: " if count < _COUNTED else f"{_COUNTED} slots or more: "
     return Skip(entry, last, Result.MISSED, Reason.MISSED, f"{how_many}{why}", count)
@@ -270,9 +291,15 @@ def _after_stop(world: World, stop: Stop) -> list[int]:
     return [max(each, world.now + 1) for each in at] or [world.now + world.settings.interval]
 
 
-def _stays(world: World, claim: Claim, lives: Lives) -> bool:
-    """A job to be taken back that a list of after its slot still shows is the slot's run, however long."""
-    return claim.key.slot <= world.now - TWO_LOOKS and claim in lives.of_entry(claim.key.entry)
+def _goes_on(world: World, claim: Claim, lives: Lives) -> bool:
+    """Whether the next look takes it further: to its release, or to the end of a job that is taken back.
+
+    One that a list of after its slot still shows is the slot's run, however long.
+    """
+    if claim.state in {ClaimState.SUBMITTED, ClaimState.RELEASING}:
+        return True
+    stays = claim.key.slot <= world.now - TWO_LOOKS and claim in lives.of_entry(claim.key.entry)
+    return claim.state is ClaimState.RELEASED and bool(claim.taken_back) and not stays
 
 
 def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) -> int:
@@ -296,8 +323,10 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
             at = min(at, *_after_stop(world, each))
     retries = [claim.retry_at for claim in world.claims] + [d.retry_at for d in decided if isinstance(d, Finish)]
     at = min([at, *(max(retry, earliest) for retry in retries if retry is not None)])
-    open_steps = {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}
-    unsettled = any(c.state in open_steps or (c.taken_back and not _stays(world, c, lives)) for c in world.claims)
+    without_job = [claim for claim in world.claims if claim.state is ClaimState.CLAIMED]
+    at = min([at, *(max(claim.key.slot, earliest) for claim in without_job if claim.key.slot > world.now)])
+    unsettled = any(claim.key.slot <= world.now or claim.fresh for claim in without_job)
+    unsettled |= any(_goes_on(world, claim, lives) for claim in world.claims)
     unsettled |= any(isinstance(each, Withdraw) and each.job_id != "" and not each.gone for each in decided)
     if Absence.ONE_LOOK in lives.absent.values() or unsettled:
         at = min(at, world.now + UNFINISHED_WAKE)

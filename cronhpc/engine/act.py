@@ -119,49 +119,46 @@ class Actor(Progress):
         return None
 
     def _withdraw(self, rows: Sequence[model.Withdraw]) -> None:
-        """The jobs go first, all at once, and then the claims: a slot that nobody has claimed may be submitted again.
+        """The jobs go first, all at once, and then what their claims say of them.
 
         So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled. Its
-        answer may be a minute old, and this tick may die: that it was us is noted before. Where a slot is still to be
-        opened, no later one of its entry is claimed: behind that it would count as dealt with.
+        answer may be a minute old, and this tick may die: that it was us is noted before.
         """
-        going = {row.key: row.job_id for row in rows if row.job_id and not row.gone}
+        going = [row.job_id for row in rows if row.job_id and not row.gone]
         live: dict[str, Job] = {}
         failed = self.unreachable
+        with suppress(OSError):  # on a full disk, too, what is stopped goes
+            noted = {row.key: row.job_id for row in rows if row.job_id and (row.gone or not failed)}
+            self.claims.take_back(noted, self.clock)
         try:
             if going and not failed:
-                with suppress(OSError):  # on a full disk, too, what is stopped goes
-                    self.claims.take_back(going, self.clock)
-                self.site.batch.cancel(list(going.values()), pending_only=True)
+                self.site.batch.cancel(going, pending_only=True)
                 live = {job.id: job for job in self.site.batch.queue().jobs if not job.never_began}
         except BatchError as error:
             self.failed(error)
             failed = error.text
-        stays = set[str]()
-        for row in sorted(rows, key=lambda row: row.key.slot, reverse=True):  # the last first, as in the plan
-            done, why = Done.REFUSED, "a later run of it stays"
-            if row.key.entry not in stays:
-                done, why = self._opened(row, live, failed)
+        for row in rows:
+            try:
+                done, why = self._withdrawn(row, live, failed)
+            except OSError as error:
+                done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
             self.note(row, done, why)
-            if done is not Done.OK:
-                stays.add(row.key.entry)
-            if done is Done.PASSING or (row.job_id in live and live[row.job_id].state == "PENDING"):
-                self.submitter.closed.add(row.key.entry)
+            self.submitter.frees |= done is Done.PASSING or (row.job_id in live and live[row.job_id].waits)
 
-    def _opened(self, row: model.Withdraw, live: Container[str], failed: str) -> tuple[Done, str]:
-        """Whether its slot is open again, or why not."""
-        if failed and not row.gone:
-            return Done.PASSING, failed
-        if row.key.slot <= self.clock and not row.gone:
-            return Done.REFUSED, "its slot has come"
+    def _withdrawn(self, row: model.Withdraw, live: Container[str], failed: str) -> tuple[Done, str]:
+        """Whether its claim has no job any more, or why it has. Raises OSError."""
+        if row.job_id and not row.gone:
+            if failed:
+                return Done.PASSING, failed
+            if row.key.slot <= self.clock:
+                return Done.REFUSED, "its slot has come"
         if row.job_id in live:
             return Done.REFUSED, f"job {row.job_id} is there still"
         if (self.claims.job_id(row.key) or "") != row.job_id:
             return Done.REFUSED, "another tick has gone on with it"
-        try:
-            self.claims.open_again(row.key, row.job_id)
-        except OSError as error:
-            return Done.PASSING, f"{error.strerror}: {error.filename}"
+        self.claims.end_job(row.key, row.job_id)
+        if row.drops:
+            self.claims.give_up(row.key)
         return Done.OK, ""
 
     def _has_gone_on(self, cancel: model.Cancel) -> bool:

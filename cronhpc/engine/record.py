@@ -239,7 +239,7 @@ class _Keeper:
             self._count_submission(key, beyond=decision.beyond_schedule)
         elif not key.by_hand and key.slot <= self.world.now:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
-        if outcome.done is Done.FAILED and decision.reason is not Reason.AHEAD:
+        if outcome.done is Done.FAILED and decision.begin is None:
             job_end = model.JobEnd(Result.REFUSED, detail=outcome.detail)
             self.finished.append(model.Claim(key, ClaimState.FINISHED, name, job_end=job_end))
             self._ended(key, name, job_end, None, None)
@@ -527,7 +527,7 @@ def _outlived(
     """
     present = {claim.key for claim in claims}
     newest: dict[str, Key] = {}
-    for key in present | {claim.key for claim in finished}:
+    for key in (claim.key for claim in (*claims, *finished) if claim.state is ClaimState.FINISHED):
         if key.by_hand or key.slot > believed:
             continue
         if key.entry not in newest or newest[key.entry] < key:

@@ -43,7 +43,7 @@ from cronhpc.store.trust import Trust, trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from cronhpc.core.model import Decision, Entry, Key, Submit, World
     from cronhpc.engine.site import Site
@@ -148,21 +148,19 @@ class Submitter:
         self.site, self.world, self.claims, self.note = progress.site, progress.world, progress.claims, progress.note
         self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
-        taken_back = [claim for claim in self.world.claims if claim.taken_back]
+        taken_back = [claim.job_id for claim in self.world.claims if claim.taken_back]
         absent = absences(self.world) if taken_back else {}
-        # Entry ids of which a slot is still to be opened again: no later one is claimed.
-        self.closed = {c.key.entry for c in taken_back if (why := absent.get(c.job_id or "")) and why.may_live}
-        self.unused: set[Key] = set()  # claims that no job came of, for slots to come
+        # Whether a job that is taken back may have its place still: its slot is to have that again.
+        self.frees = any((why := absent.get(job_id or "")) and why.may_live for job_id in taken_back)
         self.drops_begin = self.world.chain.drops_begin
 
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
         prepared = []
         limit = self.world.kept.job_limit
-        full = bool(self.closed) and limit  # what is later of others would take the freed places
         for row in rows:
-            if row.begin is not None and (full or row.key.entry in self.closed):
-                self.note(row, Done.REFUSED, "one before it is being taken back: the tick that sees it gone submits")
+            if row.begin is not None and self.frees and limit:
+                self.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")
             elif obstacle := self._obstacle(row):
                 self.note(row, Done.PASSING, obstacle)
             else:
@@ -177,7 +175,6 @@ class Submitter:
                 self._finish_replaced(row)
             else:
                 self._note_error(row, answer)
-        self._give_back(claimed)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
@@ -248,8 +245,9 @@ class Submitter:
     def _claimed(self, rows: Sequence[Submit]) -> list[Submit]:
         """Those that are ours alone: claimed by us, and not used up by anyone while we were planning."""
         mine = []
+        listed = self.claims.names() if any(row.reason is Reason.AGAIN for row in rows) else {}
         for row in rows:
-            if refusal := self._claim(row):
+            if refusal := self._claim(row, listed.get(row.key)):
                 self.progress.outcomes.append(refusal)
             else:
                 mine.append(row)
@@ -260,16 +258,26 @@ class Submitter:
                 self.note(row, Done.PASSING, f"claimed, and not submitted: {_disk_words(error)}")
             return []
 
-    def _claim(self, row: Submit) -> Outcome | None:
-        """What came of it where the attempt is not ours; None: it is."""
-        if row.reason is Reason.AGAIN:  # the claim stands already, and no job of it was ever seen
-            return None if self.claims.exists(row.key) else Outcome(row, Done.REFUSED, "it was finished meanwhile")
-        holds = text_key(row.entry) if row.reason is Reason.AHEAD else ""
+    def _claim(self, row: Submit, steps: Collection[str] | None) -> Outcome | None:
+        """What came of it where the attempt is not ours; None: it is. `steps`: of one that is claimed already."""
+        if row.reason is Reason.AGAIN:
+            if steps is None or "" not in steps:
+                return Outcome(row, Done.REFUSED, "it was finished meanwhile")
+            job_id = self.claims.job_id(row.key) if len(steps) > 1 else None
+            return Outcome(row, Done.REFUSED, f"job {job_id} is there still") if job_id else None
         try:
-            made = self.claims.make(row.key, row.entry.name, self.by, self.world.now, holds=holds, tasks=row.tasks)
+            made = self.claims.make(
+                row.key, row.entry.name, self.by, self.world.now, holds=self._holds(row), tasks=row.tasks
+            )
         except OSError as error:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
         return None if made else Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
+
+    def _holds(self, row: Submit) -> str:
+        """Of what waits for its slot, which text it was made of."""
+        before = self.world.claimed().get(row.key)
+        ahead = row.reason is Reason.AHEAD or (before is not None and before.holds and row.begin is not None)
+        return text_key(row.entry) if ahead else ""
 
     def _in_time(self, mine: list[Submit]) -> list[Submit]:
         """Those of our claims that do not come too late, durable. Raises OSError."""
@@ -291,8 +299,7 @@ class Submitter:
             return set()
         believed = self.world.believed
         names = self.claims.names()
-        claimed = (key for key, suffixes in names.items() if "" in suffixes)
-        late = self.claims.late([row.key for row in rows], believed, claimed)
+        late = self.claims.late([row.key for row in rows], believed, names)
         states = store_memory.load(self.site.paths.entries).entries
         for row in rows:
             key = row.key
@@ -318,24 +325,11 @@ class Submitter:
                 return False
         return False
 
-    def _give_back(self, claimed: Sequence[Submit]) -> None:
-        """No job came of some, and their slots are to come: they are not to stand in the way of an edit until then.
-
-        The last goes first, and none before one that stays: behind that its slot would count as dealt with.
-        """
-        stays: set[str] = set()
-        for key in sorted((row.key for row in claimed), key=lambda key: key.slot, reverse=True):
-            if key not in self.unused:
-                stays.add(key.entry)
-            elif key.entry not in stays:
-                with suppress(OSError):
-                    self.claims.give_up(key)
-
     # --- phase two: held submission, the id on disk
 
     def _submit_held(self, row: Submit) -> str | BatchError:
         """Submit held, and record the id at once."""
-        if row.reason is Reason.AHEAD and row.key.entry in self.refused:
+        if row.begin is not None and row.key.entry in self.refused:
             return AsBefore("refused as its slot before that")
         if why := self.progress.ended_by:
             return NotTried(why)
@@ -355,7 +349,7 @@ class Submitter:
             self.progress.submission_failed(error, elapsed() - began)
             return error
         try:
-            recorded = self.claims.record(row.key, job_id, self.progress.clock)
+            recorded = self.claims.record(row.key, job_id, self.progress.clock, holds=self._holds(row))
             if not recorded and self.claims.job_id(row.key) != job_id:
                 return Twin(job_id)  # unless another tick has found this very job and adopted it
         except OSError as error:  # a full disk: the job stays held, and is found by its token
@@ -408,13 +402,10 @@ class Submitter:
             if other := self.claims.job_id(row.key):
                 self.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
                 return
-            if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be fixed
-                self.unused.add(row.key)
-            else:
+            if row.begin is None:  # before its slot has come it may be fixed
                 self._finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=error.text))
             self.note(row, Done.FAILED, error.text)
         elif isinstance(error, AsBefore):
-            self.unused.add(row.key)
             self.note(row, Done.REFUSED, error.text)
         elif isinstance(error, Twin):
             self._cancel_held(error.text)
@@ -424,7 +415,6 @@ class Submitter:
         else:
             met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
             not_yet = row.begin is not None and isinstance(error, AtSubmitLimit | NotTried)  # it is not due, either
-            self.unused |= {row.key} if not_yet and row.reason is Reason.AHEAD else set()
             why = f"{error.text} (no more tries in this tick)" if met else error.text
             self.note(row, Done.REFUSED if not_yet else Done.PASSING, why, obstacle=met, cause=error.cause)
 
@@ -626,7 +616,7 @@ class Submitter:
             if goes and self._cancel_held(each.job_id):
                 if ahead:
                     with suppress(OSError):
-                        self.claims.open_again(each.key, each.job_id)
+                        self.claims.end_job(each.key, each.job_id)
                 else:
                     job_end = JobEnd(Result.STOPPED, detail=why)
                     self._finish(each.key, entry.name if entry else "", job_end, each.job_id)

@@ -7,13 +7,14 @@ An attempt's steps are names in `state/claims/`, so a listing shows them all:
     <key>.go           the release may have been sent (rename of .id)
     <key>.run          it was released (rename of .go)
                        (of several the furthest counts: who records an id late finds that name free, and may die then)
-    <key>.back         beside these: its job, submitted ahead, is cancelled by us before its slot has come (or may be).
-                       It tells whose doing that was until the slot is open again, and of which job while the slot is
-                       claimed anew
+    <key>.back         beside these: its job, submitted ahead, is cancelled by us before its slot has come (or may be):
+                       whose doing that was, and of which job, while the claim has none or another
     <key>  with an ending, alone: finished
 
-The newest finished claim of an entry stays until a newer one exists: with it, a scheduler that read the folder long ago
-and was stopped since cannot claim the slot again, even where the watermark in `entries.json` was lost.
+A claim outlives its job: without one it is as one that never had one. It goes only with its slot, or finished.
+
+The newest finished claim of an entry stays until a newer one is finished: with it, a scheduler that read the folder
+long ago and was stopped since cannot claim the slot again, even where the watermark in `entries.json` was lost.
 """
 
 from __future__ import annotations
@@ -115,7 +116,14 @@ class Claims:
         if invalid or "id" not in step:
             self.invalid.append(f"{base.key}{suffix}")
         job_id = step.get("id")
-        return replace(base, state=_STEPS[suffix], job_id=job_id, recorded=step.get("at"), damaged=job_id is None)
+        return replace(
+            base,
+            state=_STEPS[suffix],
+            job_id=job_id,
+            recorded=step.get("at"),
+            holds=step.get("holds", base.holds),
+            damaged=job_id is None,
+        )
 
     def _body(self, key: Key, suffix: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         """What a file holds, without what is of no use; and the places of that."""
@@ -137,12 +145,16 @@ class Claims:
         body = _dump({"name": name, "by": by, "at": now, **more})
         return create_once(self.folder / str(key), body, durable=False)  # its name says enough
 
-    def record(self, key: Key, job_id: str, now: int) -> bool:
+    def record(self, key: Key, job_id: str, now: int, *, holds: str = "") -> bool:
         """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.
+
+        `holds`: what the job is made of, where that may be another text than when it was claimed.
 
         Before its release ask `superseded`: the attempt may have been finished and forgotten meanwhile.
         """
-        return create_once(self.folder / f"{key}.id", _dump({"id": job_id, "at": now}))
+        return create_once(
+            self.folder / f"{key}.id", _dump({"id": job_id, "at": now} | ({"holds": holds} if holds else {}))
+        )
 
     def superseded(self, keys: Iterable[Key]) -> set[Key]:
         """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
@@ -156,18 +168,23 @@ class Claims:
                 gone.add(key)
         return gone
 
-    def late(self, keys: Iterable[Key], believed: int, listed: Iterable[Key]) -> set[Key]:
-        """Those of `keys`, just claimed, before which another has gone, as `listed` since: to a later slot, or attempt.
+    def late(self, keys: Iterable[Key], believed: int, listed: Mapping[Key, Container[str]]) -> set[Key]:
+        """Those of `keys`, just claimed, that had their turn, as `listed` since: a later slot has ended by now.
 
-        The newest claim of an entry stays on disk, so this tells even where the watermark was lost. Slots later than
-        `believed` (epoch) come from a wrong clock.
+        Or one of the same slot has a further attempt. The newest finished claim of an entry stays on disk, so this
+        tells even where the watermark was lost. Slots later than `believed` (epoch) come from a wrong clock.
         """
-        mine = set(keys)
-        newest: dict[str, Key] = {}
-        for key in listed:
-            if not key.by_hand and key not in mine and key.slot <= believed:
-                newest[key.entry] = max(key, newest.get(key.entry, key))
-        return {key for key in mine if not key.by_hand and key.attempt == 1 and key < newest.get(key.entry, key)}
+        mine = {key for key in keys if not key.by_hand and key.attempt == 1}
+        entries = {key.entry for key in mine}
+        found = set[Key]()
+        for other in (key for key in listed if key.entry in entries and not key.by_hand and key.slot <= believed):
+            behind = {key for key in mine - found if key.entry == other.entry and key < other}
+            same_slot = {key for key in behind if key.slot == other.slot}
+            found |= behind if behind and self._is_finished(other, listed[other]) else same_slot
+        return found
+
+    def _is_finished(self, key: Key, suffixes: Container[str]) -> bool:
+        return "" in suffixes and "ending" in self._body(key, "")[0]
 
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is finished."""
@@ -227,20 +244,19 @@ class Claims:
                 remove(self.folder / f"{key}{suffix}")
 
     def take_back(self, jobs: Mapping[Key, str], now: int) -> None:
-        """Note, before it is done, that these jobs are cancelled by us: whoever sees that opens their slots again."""
+        """Note, before it is done, that these jobs are cancelled by us: whoever sees that goes on without them."""
         for key, job_id in jobs.items():
             replace_file(self.folder / f"{key}{_BACK}", _dump({"id": job_id, "at": now}), durable=False)
         self.sync()
 
-    def open_again(self, key: Key, job_id: str) -> None:
-        """Drop the claim of a slot whose job was taken back, and has not begun: the slot may be claimed anew.
+    def end_job(self, key: Key, job_id: str) -> None:
+        """Its job was taken back, and has not begun: the claim is one that has none.
 
         Where that has been done while this tick stood still, the steps are another job's, and stay.
         """
         for suffix in _STEPS:
             if self._body(key, suffix)[0].get("id") == job_id:
                 remove(self.folder / f"{key}{suffix}")
-        self.give_up(key)
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""

@@ -160,7 +160,7 @@ CLAIM = {
     "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": maybe_when,
     "ending": anything, "tasks": text,
 }  # fmt: skip
-STEP = {"version": number, "id": job, "at": when}
+STEP = {"version": number, "id": job, "at": when, "holds": text}
 
 HISTORY = {
     **of(JobEnd), "what": text, "key": text, "entry": text, "slot": when, "attempt": number, "job": _TEXT,

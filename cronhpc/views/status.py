@@ -23,7 +23,7 @@ from cronhpc.core.model import (
     Withdraw,
     entry_id,
 )
-from cronhpc.core.slots import boundary, edited_ahead, schedule_key
+from cronhpc.core.slots import boundary, has_slot, schedule_key
 from cronhpc.cron.values import by_field, dataclass, grouped, replace
 from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
@@ -239,7 +239,9 @@ class _Index:
         self.withdrawn = {
             d.key for d in plan.decisions if isinstance(d, Withdraw) and (ticked or d.gone or d.key.slot > self.tick_at)
         }
-        self.withdrawn |= edited_ahead(world)
+        edited = {entry_id(entry.name): entry for entry in world.entries if entry.fresh}  # the next look withdraws
+        ahead = (c for c in world.claims if c.holds and c.key.slot > world.now and c.key.entry in edited)
+        self.withdrawn |= {claim.key for claim in ahead if not has_slot(edited[claim.key.entry], claim)}
         self.submitted = {
             outcome.decision.key: outcome.job_id
             for outcome in outcomes

@@ -319,11 +319,11 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     "somebody has cancelled it: it stays so": (ahead(LIFTED), []),
     "… and start is called: if all else went with it, it is queued again": (
         ahead(LIFTED, anew=True),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… also where only accounting still tells that": (
         ahead(anew=True, job_ends={"7": JobEnd(Result.CANCELLED, ended=at("13:55"))}),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… and it ran before its time: that was its run": (
         ahead(anew=True, job_ends={"7": JobEnd(Result.CANCELLED, started=at("13:50"), ended=at("13:55"))}),
@@ -335,7 +335,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ahead(WAITS, entries=(EDITED,), now="13:59"),
         ["withdraw 7", "ahead #1"],
     ),
-    "only a policy was edited": (ahead(WAITS, entries=(entry(deadline=60),)), ["withdraw 7", "ahead #1"]),
+    "only a policy was edited": (ahead(WAITS, entries=(entry(deadline=60),)), ["withdraw 7", "again #1"]),
     "its file was not seen just now: left": (
         ahead(WAITS, entries=(replace(E, problem=Problem("E311", "its file was not seen just now;", "")),)),
         [],
@@ -360,22 +360,46 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     "the held job is not shown for the first time: looked at again": (ahead(step=SUBMITTED), []),
     "the held job has vanished: once more": (
         ahead(step=SUBMITTED, absent={"7": at("13:56")}),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
-    "claimed, no job, and a switch stands": (ahead(step=CLAIMED, switches=(switch("e"),)), ["withdraw -"]),
+    "claimed, no job, and a switch stands: it waits for its slot": (ahead(step=CLAIMED, switches=(switch("e"),)), []),
+    "… when its slot has come: that is told": (
+        ahead(step=CLAIMED, switches=(switch("e"),), now="14:01"),
+        ["finish stopped"],
+    ),
+    "… and the entry is suspended": (
+        ahead(step=CLAIMED, states={"e": state("13:00", suspended=at("13:50"))}),
+        [],
+    ),
+    "claimed, no job, and its entry is gone: so is its slot": (ahead(step=CLAIMED, entries=()), ["withdraw -"]),
+    "… when that has come": (ahead(step=CLAIMED, entries=(), now="14:01"), ["withdraw -"]),
+    "claimed, no job, and the schedule was edited: the claim goes with its slot": (
+        ahead(step=CLAIMED, entries=(EDITED,), now="13:59"),
+        ["withdraw -", "ahead #1"],
+    ),
+    "… when that time has come": (ahead(step=CLAIMED, entries=(EDITED,), now="14:01"), ["withdraw -", "ahead #1"]),
+    "… which had come before that: told": (
+        ahead(step=CLAIMED, entries=(replace(EDITED, born=at("14:01")),), now="14:01:30"),
+        ["ahead #1", "finish missed"],
+    ),
+    "… that was seconds ago: looked at again": (ahead(step=CLAIMED, entries=(replace(EDITED, fresh=True),)), []),
+    "claimed, no job, and another policy since: submitted as its entry is by now": (
+        ahead(step=CLAIMED, entries=(entry(deadline=60),)),
+        ["again #1"],
+    ),
     "claimed, no job: submitted again": (ahead(step=CLAIMED), ["again #1"]),
     "it was being taken back, and waits: once more, whatever became of the reason": (
         ahead(WAITS, back="7"),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… it is cancelled, and what stopped it is lifted: its slot opens again": (
         ahead(LIFTED, back="7"),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
-    "… when its slot has come": (ahead(LIFTED, back="7", now="14:01"), ["withdraw 7", "submit #1"]),
+    "… when its slot has come": (ahead(LIFTED, back="7", now="14:01"), ["withdraw 7", "again #1"]),
     "… which it did before the cancel had": (
         ahead(replace(LIFTED, ended=at("14:00:05")), back="7", now="14:01"),
-        ["withdraw 7", "submit #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… the entry is gone": (ahead(LIFTED, back="7", now="14:01", entries=()), ["withdraw 7"]),
     "… a list of a minute ago shows it when its slot has come: looked at again": (
@@ -393,7 +417,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     ),
     "… only accounting knows it, as cancelled": (
         ahead(back="7", now="14:01", job_ends={"7": JobEnd(Result.CANCELLED)}),
-        ["withdraw 7", "submit #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… only accounting knows it, and it has run": (
         ahead(back="7", now="14:01", job_ends={"7": JobEnd(Result.CANCELLED, started=at("14:00"))}),
@@ -406,7 +430,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     "… it is gone at the first look: looked at again": (ahead(back="7"), []),
     "… it is gone before its slot has come": (
         ahead(back="7", absent={"7": at("13:56")}),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… it is gone when that has come, and nobody tells whether it had begun": (
         ahead(back="7", now="14:03", absent={"7": at("14:01")}),
@@ -414,20 +438,24 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     ),
     "… it was held still: it cannot have begun": (
         ahead(back="7", step=SUBMITTED, now="14:03", absent={"7": at("14:01")}),
-        ["withdraw 7", "submit #1"],
+        ["withdraw 7", "again #1"],
     ),
-    "its tick died as it opened the slot again": (ahead(LIFTED, step=CLAIMED, back="7"), ["withdraw -", "ahead #1"]),
+    "its tick died after it was taken back: submitted again": (ahead(LIFTED, step=CLAIMED, back="7"), ["again #1"]),
+    "it was taken back twice, and the list has both": (
+        ahead(job(5, "CANCELLED", of=K, ended=at("13:50")), LIFTED, step=CLAIMED, back="7"),
+        ["again #1"],
+    ),
     "… and the slot has come": (
         ahead(replace(LIFTED, ended=at("14:00:05")), step=CLAIMED, back="7", now="14:01"),
         ["again #1"],
     ),
     "… a list of a minute ago shows it": (ahead(WAITS, step=CLAIMED, back="7", now="14:01"), ["again #1"]),
-    "… the next slot waits by then: it waits for that to go, too": (ahead(LIFTED, AFTER, back="7", later=""), []),
-    "… the next slot waits when its own has come: it comes no more, and that is told": (
+    "… the next slot waits by then": (ahead(LIFTED, AFTER, back="7", later=""), ["withdraw 7", "again #1"]),
+    "… the next slot waits when its own has come: it may be late": (
         ahead(LIFTED, AFTER, back="7", now="14:03", later=""),
-        ["finish missed"],
+        ["withdraw 7", "again #1"],
     ),
-    "edited, and the next slot's reply was lost: that is adopted first, and both go at the next look": (
+    "edited, and the next slot's reply was lost: that is adopted, and goes at the next look": (
         ahead(
             WAITS,
             held(8, key("e", "15:00")),
@@ -436,7 +464,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
                 replace(claim("e", "15:00", CLAIMED), at=at("13:00"), holds="old"),
             ),
         ),
-        ["adopt 8", "release 8"],
+        ["withdraw 7", "again #1", "adopt 8", "release 8"],
     ),
     "claimed and not submitted before an edit, and the next slot was claimed after it: both are submitted": (
         ahead(
@@ -451,14 +479,14 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     ),
     "… two looks miss it before its slot, and accounting gives no answer: open again": (
         ahead(back="7", absent={"7": at("13:50")}, accounting=Accounting(exists=True, trouble="slurmdbd is down")),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… and has no word of it": (
         ahead(back="7", absent={"7": at("13:50")}, accounting=Accounting(exists=True)),
-        ["withdraw 7", "ahead #1"],
+        ["withdraw 7", "again #1"],
     ),
     "… one look misses it: it may be there": (ahead(back="7", absent={"7": at("13:57")}), []),
-    "killed, and the next slot's reply was lost: that is adopted, and both go at the next look": (
+    "killed, and the next slot's reply was lost: that is adopted, and goes at the next look": (
         ahead(
             WAITS,
             held(8, key("e", "15:00")),
@@ -468,15 +496,15 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
             ),
             switches=(switch("e"),),
         ),
-        ["adopt 8"],
+        ["withdraw 7", "adopt 8"],
     ),
     "… the next slot has begun by then": (
         ahead(LIFTED, replace(AFTER, state="RUNNING"), back="7", later="", now="15:00:10"),
         ["finish missed"],
     ),
-    "… the next slot is taken back as well: both open again": (
+    "… the next slot is taken back as well: both are submitted again": (
         ahead(LIFTED, replace(AFTER, state="CANCELLED", ended=at("13:55")), back="7", later="8"),
-        ["withdraw 7", "withdraw 8", "ahead #1"],
+        ["withdraw 7", "withdraw 8", "again #1", "again #1"],
     ),
     "… the next slot was used up without a run by then": (
         ahead(LIFTED, back="7", now="15:01", states={"e": state("15:00", schedule_key=schedule_key(E))}),
@@ -503,7 +531,7 @@ def test_a_run_that_waits_for_its_slot(situation: World, expected: list[str]) ->
 
 def test_the_slot_of_a_run_taken_back_is_not_used_up_before_its_end_is_known() -> None:
     made = plan(ahead(WAITS, back="7", now="14:01"))
-    assert made.next_slots["e"] == (schedule_key(E), None, at("13:00"))
+    assert made.next_slots["e"] == (schedule_key(E), at("15:00"), at("13:00"))
     assert made.wake == at("14:03"), "and the next look comes soon"
 
 

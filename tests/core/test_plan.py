@@ -662,31 +662,47 @@ def test_a_clock_that_is_behind_leaves_no_stamp_on_a_new_entry() -> None:
     assert seen.computed["e"][2] == w.now, "it is not new"
 
 
-GIVEN_BACK = {
-    "a claim without a job may be given back by its tick: its slot would be due again": (
-        ClaimState.CLAIMED,
-        None,
-        "14:00",
-    ),
-    "one whose job is recorded stands": (ClaimState.SUBMITTED, "16:00", "15:00"),
-}
-
-
-@pytest.mark.parametrize(("step", "following", "used"), GIVEN_BACK.values(), ids=GIVEN_BACK)
-def test_what_another_tick_has_just_claimed_is_used_up_once_it_has_a_job(
-    step: ClaimState, following: str | None, used: str
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(ClaimState.CLAIMED, id="a claim without a job may be given back by its tick"),
+        pytest.param(ClaimState.SUBMITTED, id="one whose job is recorded stands for its slot by itself"),
+    ],
+)
+def test_what_another_tick_has_just_claimed_is_not_due_and_no_slot_before_it_counts_as_used_up(
+    step: ClaimState,
 ) -> None:
     known = state("14:00", schedule_key="0 * * * *|UTC|", next_slot=at("15:00"))
     job_id = "7" if step is ClaimState.SUBMITTED else None
     w = one("15:00:04", entry(), known, claims=(claim("e", "15:00", step, job_id, fresh=True),))
-    assert plan(w).next_slots == {"e": ("0 * * * *|UTC|", at(following) if following else None, at(used))}
+    assert plan(w).next_slots == {}
+    assert planned(w) == ["wait 16:00 not due"]
 
 
-@pytest.mark.parametrize(("logs", "following", "used"), [(1, "16:00", "15:00"), (0, None, "14:00")])
-def test_a_slot_that_only_a_log_tells_of_stays_used_up_for_the_next_tick(
-    logs: int, following: str | None, used: str
-) -> None:
+CLAIMED_AHEAD = (claim("e", "13:30", ClaimState.RELEASED, "7"), claim("e", "14:00", ClaimState.RELEASED, "8"))
+BETWEEN = {
+    "all": ["submit 13:00", "submit 14:30", "wait 15:00 not due"],
+    "latest": ["used up 13:00 missed (1)", "submit 14:30", "wait 15:00 not due"],
+    "none": ["used up 13:00 missed (1)", "submit 14:30", "wait 15:00 not due"],
+}
+
+
+@pytest.mark.parametrize(("policy", "expected"), BETWEEN.items())
+def test_a_slot_before_claimed_ones_is_due_by_itself(policy: str, expected: list[str]) -> None:
+    """The schedule was edited, or of two ticks at once each gave one back; those claimed stayed."""
+    e = entry(schedule="*/30 * * * *", catch_up=policy, overlap="allow")
+    w = one("14:30:10", e, state("12:30"), claims=CLAIMED_AHEAD, jobs=(job(7), job(8)))
+    assert planned(w) == expected
+    seen = Seen.of(w)
+    assert seen.due(w, e, state("12:30")).next == at("15:00")
+    ended = replace(w, claims=(CLAIMED_AHEAD[0], replace(CLAIMED_AHEAD[1], state=ClaimState.FINISHED)))
+    assert Seen.of(ended).due(ended, e, state("12:30")).slots == (at("14:30"),), "up to one that has ended all are"
+
+
+@pytest.mark.parametrize("logs", [1, 0])
+def test_a_slot_that_only_a_log_tells_of_stays_used_up_for_the_next_tick(logs: int) -> None:
     """After state/ was brought back from a copy logs are read once: the next tick goes by what this one keeps."""
     known = state("14:00", schedule_key="0 * * * *|UTC|", next_slot=at("15:00"))
-    w = one("15:00:04", entry(), known, logged={"e": {at("15:00"): logs}})
-    assert plan(w).next_slots == {"e": ("0 * * * *|UTC|", at(following) if following else None, at(used))}
+    claims = () if logs else (claim("e", "15:00", ClaimState.CLAIMED),)
+    w = one("15:00:04", entry(), known, logged={"e": {at("15:00"): logs}}, claims=claims)
+    assert plan(w).next_slots == ({"e": ("0 * * * *|UTC|", at("16:00"), at("15:00"))} if logs else {})

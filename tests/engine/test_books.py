@@ -167,8 +167,8 @@ def done(clock: str, attempt: int = 1, *, by_hand: bool = False, **more: Any) ->
 T12, T13, T14 = "e@20261127T1200Z.1", "e@20261127T1300Z.1", "e@20261127T1400Z.1"
 LEFT: dict[str, Left] = {
     "the newest finished one stays": Left((done("12:00"), done("13:00")), [T12], {"e": T13}),
-    "a newer one runs: none stays": Left(
-        (done("12:00"), done("13:00"), claim("e", "14:00", ClaimState.RELEASED, "8")), [T12, T13], {}
+    "a newer one runs: it tells nothing of those before it": Left(
+        (done("12:00"), done("13:00"), claim("e", "14:00", ClaimState.RELEASED, "8")), [T12], {"e": T13}
     ),
     "a newer one is by hand: the newest of the schedule stays": Left(
         (done("13:00"), done("14:00", by_hand=True)), ["e@20261127T1400Z.r1"], {"e": T13}

@@ -32,6 +32,7 @@ from cronhpc.core.model import (
     Submit,
     Withdraw,
 )
+from cronhpc.core.slots import text_key
 from cronhpc.cron.values import replace
 from cronhpc.engine import submit
 from cronhpc.engine.act import Actor
@@ -81,6 +82,7 @@ class Situation(NamedTuple):
     late: str = ""  # the id that another has recorded after the release, before it was killed
 
 
+AGAIN = Submit(entry(output=False, error=False), LATER, Reason.AGAIN, begin=LATER.slot)
 SITUATIONS: dict[str, Situation] = {
     "a held job that is to go, all as it was: cancelled, and its end written": Situation(
         ENDS, (SUBMITTED, "7"), (SUBMITTED, "7"), "ok ok", "finished 7", "7"
@@ -153,11 +155,37 @@ SITUATIONS: dict[str, Situation] = {
     "what is to end was finished and forgotten meanwhile: left": Situation(
         (Finish(K, "e", JobEnd(Result.OK)),), (RELEASED, "7"), GONE, "refused"
     ),
-    "taken back before its slot: its job goes, then its claim": Situation(
-        (Withdraw(LATER, "e", "7", "edited"),), (RELEASED, "7"), (RELEASED, "7"), "ok", cancelled="7"
+    "taken back before its slot: its job goes, and its claim stays": Situation(
+        (Withdraw(LATER, "e", "7", "edited"),), (RELEASED, "7"), (RELEASED, "7"), "ok", "claimed", "7"
     ),
-    "taken back, and it has no job: its claim goes": Situation(
-        (Withdraw(LATER, "e", "", "edited"),), (CLAIMED, None), (CLAIMED, None), "ok"
+    "taken back before its slot, which is in no schedule any more: its job goes, then its claim": Situation(
+        (Withdraw(LATER, "e", "7", "edited", drops=True),), (RELEASED, "7"), (RELEASED, "7"), "ok", cancelled="7"
+    ),
+    "its slot is in no schedule any more, and it has no job: its claim goes": Situation(
+        (Withdraw(LATER, "e", "", "edited", drops=True),), (CLAIMED, None), (CLAIMED, None), "ok"
+    ),
+    "… which has come meanwhile": Situation(
+        (Withdraw(K, "e", "", "edited", drops=True),), (CLAIMED, None), (CLAIMED, None), "ok"
+    ),
+    "its slot is in no schedule any more, and another tick has submitted it meanwhile: left": Situation(
+        (Withdraw(LATER, "e", "", "edited", drops=True),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
+    "taken back, and submitted anew by another tick meanwhile: no second job": Situation(
+        (Withdraw(LATER, "e", "7", "edited"), AGAIN),
+        (RELEASED, "7"),
+        (SUBMITTED, "8"),
+        "refused refused",
+        "submitted 8",
+        "7",
+    ),
+    "taken back, and a list of a minute ago shows it: not submitted anew so far": Situation(
+        (Withdraw(LATER, "e", "7", "edited"), AGAIN),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "refused refused",
+        "released 7",
+        "7",
+        (job(7, "PENDING"),),
     ),
     "taken back, and its job has begun: its claim stays": Situation(
         (Withdraw(LATER, "e", "7", "edited"),),
@@ -183,8 +211,8 @@ SITUATIONS: dict[str, Situation] = {
     "taken back, and another tick has submitted it meanwhile: its claim stays": Situation(
         (Withdraw(LATER, "e", "", "edited"),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
     ),
-    "taken back, cancelled, and its slot has come since: its claim goes": Situation(
-        (Withdraw(K, "e", "7", "a switch", gone=True),), (RELEASED, "7"), (RELEASED, "7"), "ok"
+    "taken back, cancelled, and its slot has come since: its claim has no job": Situation(
+        (Withdraw(K, "e", "7", "a switch", gone=True),), (RELEASED, "7"), (RELEASED, "7"), "ok", "claimed"
     ),
     "taken back, cancelled, and another tick has claimed its slot since: left": Situation(
         (Withdraw(K, "e", "7", "a switch", gone=True),), (RELEASED, "7"), (CLAIMED, None), "refused", "claimed"
@@ -223,6 +251,7 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
         assert claims.record(of, s.late, at("14:01"))
     batch = Batch(s.jobs, s.fails)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
     before = claim("e", "14:30" if of == LATER else "14:00", *s.read)
     outcomes = Actor(site, world("14:05", claims=(before,))).carry_out(Plan(s.decisions, at("15:00")))
     assert " ".join(
@@ -231,24 +260,6 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     assert " ".join(batch.cancelled) == s.cancelled
     left = [f"{each.state.name.lower()} {each.job_id or ''}".rstrip() for each in claims.read(())]
     assert left == ([] if s.after == "gone" else [s.after])
-
-
-def test_no_slot_opens_again_before_one_that_stays_claimed_and_none_is_submitted_behind_it(tmp_path: Path) -> None:
-    """It would be passed over for good: the list of a minute ago shows the later one's job still."""
-    claims = Claims(Paths(tmp_path).claims)
-    claims.folder.mkdir(parents=True)
-    last = key("e", "15:00")
-    on_disk(claims, LATER, RELEASED, "7")
-    on_disk(claims, last, RELEASED, "8")
-    batch = Batch((job(8, "PENDING", of=last),), None)
-    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
-    site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
-    before = (claim("e", "14:30", RELEASED, "7"), claim("e", "15:00", RELEASED, "8"))
-    rows: tuple[Decision, ...] = (Withdraw(LATER, "e", "7", "edited"), Withdraw(last, "e", "8", "edited"))
-    rows += (Submit(entry(), key("e", "15:30"), Reason.AHEAD, begin=at("15:30")),)
-    outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(rows, at("15:00")))
-    assert [each.done for each in outcomes] == [Done.REFUSED] * 3
-    assert {str(each.key): each.taken_back for each in claims.read(())} == {str(LATER): "7", str(last): "8"}
 
 
 def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others_are_now(tmp_path: Path) -> None:
@@ -276,48 +287,47 @@ def ahead(*clocks: str, name: str = "e") -> tuple[Submit, ...]:
     return tuple(Submit(e, key(name, clock), Reason.AHEAD, begin=at(clock)) for clock in clocks)
 
 
-@pytest.mark.parametrize(("of", "at_limit"), [("e", False), ("other", True)], ids=["its own", "another's at a limit"])
-def test_while_a_slot_is_still_to_be_opened_no_later_one_is_claimed(
+@pytest.mark.parametrize(
+    ("at_limit", "listed", "done"),
+    [
+        pytest.param(False, True, "refused refused ok", id="no limit: each slot stands for itself"),
+        pytest.param(True, True, "refused refused refused", id="at a limit: another's would take its place"),
+        pytest.param(True, False, "ok ok ok", id="at a limit, and it is gone"),
+    ],
+)
+def test_while_a_run_is_being_taken_back(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    of: str,
     at_limit: bool,  # noqa: FBT001 - a table's column
+    listed: bool,  # noqa: FBT001 - as above
+    done: str,
 ) -> None:
-    """The queue's answer was a minute old. Behind a later claim the slot would have counted as dealt with.
-
-    Another entry's runs, hours away, would have taken the places that were freed.
-    """
+    """The queue's answer may be a minute old: another entry's runs, hours away, would have taken the place."""
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
     on_disk(claims, LATER, RELEASED, "7")
-    batch = Batch((job(7, "PENDING"),), None)
+    batch = Batch((job(7, "PENDING"),) if listed else (), None)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
-    before = claim("e", "14:30", RELEASED, "7")
-    plan = Plan((Withdraw(LATER, "e", "7", "edited"), *ahead("14:30"), *ahead("15:00", name=of)), at("15:00"))
+    before = claim("e", "14:30", RELEASED, "7", holds="before")
+    again = replace(ahead("14:30")[0], reason=Reason.AGAIN)
+    plan = Plan((Withdraw(LATER, "e", "7", "edited"), again, *ahead("15:00", name="other")), at("15:00"))
     seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(job_limit=int(at_limit)))
     actor = Actor(site, seen)
     monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
-    assert [each.done for each in actor.carry_out(plan)] == [Done.REFUSED] * 3
-    assert [each.key for each in claims.read(())] == [LATER]
+    monkeypatch.setattr(Batch, "submit", lambda _, job: "8" if job.begin == at("14:30") else "9", raising=False)
+    outcomes = {id(each.decision): each.done.name.lower() for each in actor.carry_out(plan)}
+    assert " ".join(outcomes[id(each)] for each in plan.decisions) == done
+    monkeypatch.undo()
+    found = {str(each.key): (each.job_id, each.holds) for each in claims.read(())}
+    assert found[str(LATER)] == (("7", "") if listed else ("8", text_key(again.entry)))
 
 
-def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A site that forgets ended jobs within seconds: all of a day that an edit had taken back was missed."""
-    claims = Claims(Paths(tmp_path).claims)
-    claims.folder.mkdir(parents=True)
+def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tells(tmp_path: Path) -> None:
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
     before = claim("e", "14:30", RELEASED, "7", taken_back="7")
-    made = {
-        since: Actor(site, world("14:05", claims=(before,), absent={"7": at(since)})) for since in ("14:05", "14:01")
-    }
-    for since, closed in (("14:05", {"e"}), ("14:01", set[str]())):
-        assert made[since].submitter.closed == closed
-    monkeypatch.setattr(made["14:05"].submitter, "_release_held", lambda _: None)
-    outcomes = made["14:05"].carry_out(Plan(ahead("15:00"), at("15:00")))
-    assert [each.done for each in outcomes] == [Done.REFUSED]
-    assert not claims.read(())
+    for since, frees in (("14:05", True), ("14:01", False)):
+        actor = Actor(site, world("14:05", claims=(before,), absent={"7": at(since)}))
+        assert actor.submitter.frees == frees
 
 
 class Full(Batch):
@@ -335,12 +345,8 @@ class Full(Batch):
         raise AtSubmitLimit("full")
 
 
-def test_at_a_limit_claims_go_from_the_last_on_to_one_that_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever a tick dies, no slot is left open behind which a later one is claimed: it would be lost."""
-    gone: list[Key] = []
-    monkeypatch.setattr(Claims, "give_up", lambda _, of: gone.append(of))
+def test_at_a_limit_what_is_claimed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a tick dies, no slot is lost; a later tick submits it, or says why not when it has come."""
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
     settings = Settings(parallel=2)
@@ -348,7 +354,7 @@ def test_at_a_limit_claims_go_from_the_last_on_to_one_that_stays(
     submitter = Actor(site, world("14:05")).submitter
     monkeypatch.setattr(submitter, "_release_held", lambda _: None)
     submitter.submit(ahead("14:30", "15:00", "15:30", "16:00"))
-    assert gone == [key("e", "16:00"), key("e", "15:30")]
+    assert [each.job_id for each in claims.read(())] == [None, "8", None, None]
 
 
 def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
@@ -383,6 +389,7 @@ class Late(NamedTuple):
     theirs: tuple[Key, ...] = ()
     state: EntryState = EntryState()
     history: tuple[Key, ...] = ()
+    ended: bool = False  # theirs
 
 
 FIRST, SECOND, BY_HAND = key("e", "13:00"), key("e", "13:00", 2), key("e", "13:00", by_hand=True)
@@ -391,11 +398,12 @@ LATE: dict[str, Late] = {
     "nobody has gone past its slot": Late(FIRST, late=False, state=state("12:00")),
     "its slot was used up while we stood still": Late(FIRST, late=True, state=state("13:00")),
     "what was used up is of a clock far ahead": Late(FIRST, late=False, state=state("2030-01-01 00:00")),
-    "another has claimed a later slot, and the state is lost": Late(FIRST, late=True, theirs=(K,)),
+    "another has ended a later slot, and the state is lost": Late(FIRST, late=True, theirs=(K,), ended=True),
+    "another has claimed a later slot: that stands for itself": Late(FIRST, late=False, theirs=(K,)),
     "another has come to its second attempt, and the state is lost": Late(FIRST, late=True, theirs=(SECOND,)),
     "another has claimed an earlier slot": Late(FIRST, late=False, theirs=(key("e", "12:00"),)),
-    "a later slot of another entry": Late(FIRST, late=False, theirs=(key("f", "14:00"),)),
-    "a later slot by a clock far ahead": Late(FIRST, late=False, theirs=(key("e", "2030-01-01 00:00"),)),
+    "a later slot of another entry": Late(FIRST, late=False, theirs=(key("f", "14:00"),), ended=True),
+    "a later slot by a clock far ahead": Late(FIRST, late=False, theirs=(key("e", "2030-01-01 00:00"),), ended=True),
     "a later run by hand": Late(FIRST, late=False, theirs=(key("e", "14:00", by_hand=True),)),
     "a further attempt, and the one before is there": Late(SECOND, late=False, theirs=(FIRST, K), state=state("14:00")),
     "a further attempt, and the one before is archived: it was made": Late(SECOND, late=True),
@@ -414,6 +422,8 @@ def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> No
     claims.folder.mkdir(parents=True)
     for each in (s.ours, *s.theirs):
         claims.make(each, "e", "another", at("13:59"))
+    for each in s.theirs if s.ended else ():
+        claims.finish(each, "e", JobEnd(Result.OK), "7", now=at("14:01"))
     save(paths.entries, Memory(entries={"e": s.state}))
     rows = [{"what": "run", "key": str(each), "at": at("13:30")} for each in s.history]
     history.append(paths.history, rows, host="login1", now=at("13:30"))

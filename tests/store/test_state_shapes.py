@@ -312,17 +312,20 @@ def test_which_job_was_taken_back(tmp_path: Path, data: bytes, job_id: str | Non
 
 def test_the_step_of_a_run_taken_back_outlives_its_claim_until_the_slot_is_claimed_no_more(tmp_path: Path) -> None:
     claims, key = Claims(tmp_path), Key("backup", 1795831800)
-    claims.make(key, "backup", "me", NOW)
+    claims.make(key, "backup", "me", NOW, holds="a text")
     claims.record(key, "7", NOW)
     claims.take_back({key: "7"}, NOW)
-    claims.open_again(key, "7")
+    claims.end_job(key, "7")
+    assert claims.names() == {key: {"", ".back"}}
+    claims.give_up(key)
     assert claims.names() == {key: {".back"}}
     assert claims.read(set()) == ()
-    claims.make(key, "backup", "me again", NOW + 1)
-    claims.record(key, "8", NOW + 1)
+    claims.make(key, "backup", "me again", NOW + 1, holds="a text")
+    claims.record(key, "8", NOW + 1, holds="another")
     claims.drop_steps(set())
-    claims.open_again(key, "7")  # by a tick that had stood still
+    claims.end_job(key, "7")  # by a tick that had stood still
     assert claims.names() == {key: {"", ".id", ".back"}}
+    assert [each.holds for each in claims.read(set())] == ["another"]
     claims.finish(key, "backup", JobEnd(Result.OK), "8", now=NOW + 2)
     assert claims.names() == {key: {""}}
     claims.take_back({key: "7"}, NOW)

@@ -628,6 +628,7 @@ ROWS = {
     "ended since the last tick": (
         with_entry(
             entry("backup", "0 * * * *"),
+            EntryState(watermark=at("14:00")),
             claims=(RUNS[0],),
             queue=Queue((LINK, SPARE, OVER)),
         ),
@@ -1334,7 +1335,8 @@ def test_the_slot_of_a_run_that_waits_for_it_is_the_next_one_when_its_script_was
     fit = replace(before, options=("--mem=1",), fresh=True)
     ahead = Claim(Key("fit", at("14:10")), ClaimState.RELEASED, "fit", "7", at=at("14:05"), holds=text_key(before))
     state = EntryState(watermark=at("14:05"), schedule_key="10 * * * *|UTC|", next_slot=at("15:10"))
-    world = replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,))
+    jobs = Queue((Job("7", "PENDING", reason="BeginTime"),))
+    world = replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,), queue=jobs)
     assert facts_of(world).entries[0].next == at("14:10")
     waits = [each.slot for each in plan(world).decisions if isinstance(each, Wait)]
-    assert waits == [at("14:10")]
+    assert waits == [at("15:10")], "its claim stays, and is submitted as the script is by now"

@@ -389,13 +389,14 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Cancel `job_id`, submitted ahead for a slot that has not come, and give the claim back: nothing has happened."""
+    """Cancel `job_id`, submitted ahead for a slot that has not come; its claim is then one that has no job yet."""
 
     key: Key
     name: str
     job_id: str
     why: str
     gone: bool = False  # it was cancelled already, and never began: its slot may have come since
+    drops: bool = False  # the claim goes, too: its slot is in no schedule any more, or there is no scheduler
 
 
 @dataclass(frozen=True, slots=True)
