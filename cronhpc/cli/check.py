@@ -13,7 +13,7 @@ from cronhpc.check.lint import unreadable, without_ignored
 from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by, with_path
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, is_mine, no_such, settings_or_default
+from cronhpc.cli.console import Console, UsageError, no_such, settings_or_default
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, World, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
@@ -85,7 +85,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     if names or not files:
         of_directory, site = _directory(console, names, linter)
         problems, broken = problems + of_directory, site is None
-    if here and is_mine(console.paths()) and not broken:
+    if here and console.paths().is_mine and not broken:
         console.withdraw_edited(site or console.site())
     problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in _in_order(problems)]

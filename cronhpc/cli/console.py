@@ -231,7 +231,7 @@ class Console:
     def own_paths(self, deed: str) -> Paths:
         """As `paths`, for what only the owner does. Raises CronhpcError for another user's directory."""
         paths = self.paths()
-        if not is_mine(paths):
+        if not paths.is_mine:
             raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
         return paths
 
@@ -385,16 +385,6 @@ def settings_or_default(paths: Paths) -> Settings:
         return error.rest or Settings(backend=backend_line(paths.settings) or batch_system_found(paths))
     except OSError:
         return Settings(backend=batch_system_found(paths))
-
-
-def is_mine(paths: Paths) -> bool:
-    """Whether this user is the one whose scheduler works here; another sees its status.json only."""
-    for path in (paths.state, paths.root):
-        try:
-            return path.lstat().st_uid == os.getuid()
-        except FileNotFoundError:
-            continue
-    return False
 
 
 def entry_argument(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:

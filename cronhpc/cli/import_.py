@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, filled, is_mine, zone_named
+from cronhpc.cli.console import Console, UsageError, filled, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
 from cronhpc.importer.crontab import Crontab
@@ -104,7 +104,7 @@ def _target(args: argparse.Namespace, console: Console) -> _Target:
         if args.dry_run:
             return _Target(None, Settings())
         raise
-    if not args.dry_run and not is_mine(paths):
+    if not args.dry_run and not paths.is_mine:
         own = command("init", directory="DIR")
         raise CronhpcError(f"{paths.root} is another user's: jobs run as its owner. Make your own: " + own)
     settings = read_settings(paths.settings)

@@ -13,7 +13,6 @@ from cronhpc.cli.console import (
     count_of,
     entry_argument,
     filled,
-    is_mine,
     no_such,
     settings_or_default,
     written_status,
@@ -100,7 +99,7 @@ def _status(args: argparse.Namespace, console: Console) -> int:
 
 def _once(args: argparse.Namespace, console: Console) -> int:
     paths = console.paths()
-    from_file = not is_mine(paths)
+    from_file = not paths.is_mine
     if args.name is not None and not from_file:
         from cronhpc.cli.runs import entry_meant
 
@@ -153,7 +152,7 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
 
     paths = console.paths()
     known = facts(console)
-    pasts = view.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
+    pasts = view.digest(history.rows(paths.history), console.now) if paths.is_mine else None
     text = write.prometheus(known, pasts, console.now)
     if args.out:
         write_out(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
@@ -165,7 +164,7 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
 def facts(console: Console) -> Status:
     """Read now by its owner; by anyone else as the owner's last tick wrote it."""
     paths = console.paths()
-    if not is_mine(paths):
+    if not paths.is_mine:
         return _from_status_file(paths, console)
     from cronhpc.engine.read import read_world
     from cronhpc.store.damage import of_entries
@@ -278,7 +277,7 @@ def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
 
         names = [each.name for each in known.entries]
         paths = console.paths()
-        raise no_entry(args.name, names, paths) if is_mine(paths) else no_such("entry", args.name, names)
+        raise no_entry(args.name, names, paths) if paths.is_mine else no_such("entry", args.name, names)
     rows = [row for row in known.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
     answer = {**as_json(entry), **as_json(explain.facts(schedule, console.now)), "attention": rows}
@@ -349,7 +348,7 @@ def _schedule_zone(key: str, console: Console) -> ZoneInfo:
 
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     paths = console.paths()
-    if not is_mine(paths):
+    if not paths.is_mine:
         return _of_anothers(args, _from_status_file(paths, console))
     site = console.site_now()
     world = console.offline_world(site)

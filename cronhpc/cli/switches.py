@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, NoSuchError, UsageError, is_mine, settings_or_default, written_status
+from cronhpc.cli.console import Console, NoSuchError, UsageError, settings_or_default, written_status
 from cronhpc.cli.runs import job_id
 from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
 from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
@@ -113,7 +113,7 @@ class _Look:
         from cronhpc.engine.read import read_world
         from cronhpc.engine.read_entries import read_entries
 
-        if not is_mine(paths):
+        if not paths.is_mine:
             return cls(written=_written(paths, console))
         try:
             site = console.site()
@@ -288,7 +288,7 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
     def not_done(why: str = "") -> _Effect:
         return replace(_left_to(console, paths), trouble=why)
 
-    if not is_mine(paths):
+    if not paths.is_mine:
         return not_done()
     if look.unanswered:
         return not_done(f"the batch system does not answer: {look.unanswered}")
@@ -323,7 +323,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
 
 def _left_to(console: Console, paths: Paths) -> _Effect:
     """When the next look at the switches is, by what the last tick wrote."""
-    now, written = command("tick") if is_mine(paths) else None, _written(paths, console)
+    now, written = command("tick") if paths.is_mine else None, _written(paths, console)
     if written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
     chain = written.chain
@@ -358,7 +358,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
     paths = console.paths()
     settings = settings_or_default(paths)
-    seen = settings if is_mine(paths) else Settings()  # of another's, folders elsewhere are not looked into
+    seen = settings if paths.is_mine else Settings()  # of another's, folders elsewhere are not looked into
     standing = of_directory(paths, seen, console.now).found
     suspended = _suspended(paths)
     names = _lifted_names(args, kind, standing, suspended if kind == "pause" else [])
@@ -436,7 +436,7 @@ def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[li
     if kind == "kill":
         polled = [Path(row.file).expanduser() for row in settings.switches if row.file and row.name == name]
         team = [Path(each).expanduser() / name for each in settings.kill_also]
-        if is_mine(paths):
+        if paths.is_mine:
             removed += [str(file) for file in polled if unset_switch(file.parent, file.name)]
         else:  # somebody else's settings must not choose which file of mine goes
             team += polled
@@ -447,7 +447,7 @@ def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[li
 def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths, console: Console) -> Iterator[str]:
     """What was removed, what still stands, or what stands instead."""
     name = row.switch
-    rm = "rm " if is_mine(paths) else ""  # what another's settings name may be any file of mine: no advice to remove it
+    rm = "rm " if paths.is_mine else ""  # what another's settings name may be any file of mine: no advice to remove it
     yield from (f"removed {console.style().path(path)}" for path in row.removed)
     if row.suspension_lifted:
         yield "its suspension is lifted, and its failures are counted anew"
@@ -498,14 +498,14 @@ _TIMEOUT = 20.0  # seconds that a tick at work is waited for
 
 def _suspended(paths: Paths) -> list[str]:
     """Entries that are suspended after failures, as far as this user may read."""
-    if not is_mine(paths):
+    if not paths.is_mine:
         return []
     return [name for name, state in memory.load(paths.entries).entries.items() if state.suspended is not None]
 
 
 def _owners(paths: Paths, name: str) -> list[str]:
     """A suspension is its owner's to lift: whoever may write switches can stop jobs, and start none."""
-    known = None if is_mine(paths) else written_status(paths)
+    known = None if paths.is_mine else written_status(paths)
     row = next((entry for entry in known.entries if entry.name == name), None) if known else None
     if not known or not row or not row.suspended:
         return []

@@ -488,6 +488,16 @@ class Paths:
         self.entries = self.state / "entries.json"  # what is kept of entries between ticks
         self.history = self.state / "history"  # what happened
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether this user is the one whose scheduler works here; another sees its status.json only."""
+        for path in (self.state, self.root):
+            try:
+                return path.lstat().st_uid == os.getuid()
+            except FileNotFoundError:
+                continue
+        return False
+
     def relative(self, path: Path) -> str:
         """`path` as its owner knows it: relative to the cron directory where it lies in it."""
         return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)

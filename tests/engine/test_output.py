@@ -83,7 +83,7 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
         return "\n".join(switches.unset_words(lifted, "kill", [], Paths(tmp_path / "cron"), console))
 
     assert told() == f"it still stands for the whole team: rm {thesis}"
-    monkeypatch.setattr(switches, "is_mine", lambda _: False)
+    monkeypatch.setattr(Paths, "is_mine", False)
     assert told() == f"it still stands for the whole team: {thesis}"
 
 

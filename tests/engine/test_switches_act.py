@@ -260,7 +260,7 @@ def test_a_suspension_is_its_owners_to_lift(root: Path, monkeypatch: pytest.Monk
     site = site_of(root, Fake([]))
     ticked(root, Fake([]))
     for mine, words in ((False, f"which {site.user} alone can lift"), (True, "its suspension is lifted")):
-        monkeypatch.setattr("cronhpc.cli.switches.is_mine", lambda _, mine=mine: mine)
+        monkeypatch.setattr(Paths, "is_mine", mine)
         out = io.StringIO()
         cli.main(["--dir", str(root), "resume", "e"], Console(NOW, {}, out, out, is_terminal=False))
         assert words in out.getvalue()
