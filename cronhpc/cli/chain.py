@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, count_of, settings_or_default, written_status
+from cronhpc.cli.console import Console, UsageError, count_of, written_status
 from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
 from cronhpc.cron.values import replace
 from cronhpc.store.files import DirectoryError, Paths, wanted
@@ -144,7 +144,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
     known = written_status(paths)
     if known is None:
         return True
-    chain = replace(known.chain, wanted=True, interval=settings_or_default(paths).interval)
+    chain = replace(known.chain, wanted=True, interval=console.settings().interval)
     return health(chain, answers=True, entries=1, now=console.now) in LOST
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, filled, no_such, settings_or_default
+from cronhpc.cli.console import Console, UsageError, filled, no_such
 from cronhpc.core.model import Settings, command, joined
 from cronhpc.store.claims import Claims
 from cronhpc.views import Facts, text
@@ -58,7 +58,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
         raise no_such("ready-made job", args.job, known, see=command("add"))
     paths = console.paths()
     given = {"name": args.name or name, "schedule": args.schedule, "dialect": dialect}
-    copy = ready_made.copy_of(known[name], paths, settings_or_default(paths), **given)
+    copy = ready_made.copy_of(known[name], paths, console.settings(), **given)
     ready_made.write(copy)
     wrong = errors(console, [copy.name]) if copy.job.is_entry or copy.cron else []
     facts = {**_facts(copy), "errors": [problem.advice for problem in wrong]}

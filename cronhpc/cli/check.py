@@ -13,7 +13,7 @@ from cronhpc.check.lint import unreadable, without_ignored
 from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by, with_path
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, no_such, settings_or_default
+from cronhpc.cli.console import Console, UsageError, no_such
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, World, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
@@ -191,7 +191,7 @@ def dialect_here(console: Console) -> Dialect:
 
 def _settings(console: Console) -> Settings:
     try:
-        return settings_or_default(console.paths())
+        return console.settings()
     except DirectoryError:
         return Settings()
 

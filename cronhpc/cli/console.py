@@ -215,6 +215,22 @@ class Console:
 
         return existing(self.named(), self.environ)
 
+    def settings(self) -> Settings:
+        """The settings where they can be used, else the defaults: for commands that must work all the same.
+
+        The batch system is the directory's, as far as a line of the file or a tick tells: else all would be wrong.
+        """
+        from cronhpc.store.scheduler import batch_system_found
+        from cronhpc.store.settings import backend_line, read_settings
+
+        paths = self.paths()
+        try:
+            return read_settings(paths.settings)
+        except SettingsError as error:
+            return error.rest or Settings(backend=backend_line(paths.settings) or batch_system_found(paths))
+        except OSError:
+            return Settings(backend=batch_system_found(paths))
+
     def named(self) -> str | None:
         """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
         from cronhpc.store.files import of_series
@@ -369,22 +385,6 @@ class UsageError(CronhpcError):
 
 class NoSuchError(CronhpcError):
     """A name that nothing has."""
-
-
-def settings_or_default(paths: Paths) -> Settings:
-    """The settings where they can be used, else the defaults: for commands that must work all the same.
-
-    The batch system is the directory's, as far as a line of the file or a tick tells: else all would be wrong.
-    """
-    from cronhpc.store.scheduler import batch_system_found
-    from cronhpc.store.settings import backend_line, read_settings
-
-    try:
-        return read_settings(paths.settings)
-    except SettingsError as error:
-        return error.rest or Settings(backend=backend_line(paths.settings) or batch_system_found(paths))
-    except OSError:
-        return Settings(backend=batch_system_found(paths))
 
 
 def entry_argument(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:

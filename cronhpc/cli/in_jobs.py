@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, count_of, settings_or_default, zone_named
+from cronhpc.cli.console import Console, UsageError, count_of, zone_named
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
 from cronhpc.inside import guard
@@ -185,7 +185,7 @@ def _guard(args: argparse.Namespace, console: Console) -> int:
     settings = Settings()
     with suppress(CronhpcError, OSError):  # nothing that is wrong with a cron directory keeps a job's command away
         args.dir = console.named()
-        settings = settings_or_default(console.paths())
+        settings = console.settings()
     files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file}
     return guard.run(args, settings.kill_also, files)
 

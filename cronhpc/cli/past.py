@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, NoSuchError, UsageError, count_of, entry_argument, no_such, settings_or_default
+from cronhpc.cli.console import Console, NoSuchError, UsageError, count_of, entry_argument, no_such
 from cronhpc.cli.runs import (
     AHEAD,
     Follower,
@@ -68,7 +68,7 @@ def _history_arguments(parser: argparse.ArgumentParser) -> None:
 def _history(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if nothing was found."""
     paths = console.paths()
-    zone_key = settings_or_default(paths).timezone
+    zone_key = console.settings().timezone
     since = 0 if args.since is None else console.instant(args.since, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
     among = number if args.sort == "slot" else None
@@ -81,7 +81,7 @@ def _history(args: argparse.Namespace, console: Console) -> int:
 
         console.say(render(runs, console.style(zone_key)))
     else:
-        console.say(_nothing_found(args, paths))
+        console.say(_nothing_found(args, console))
     return FINE if runs or not args.name else ATTENTION
 
 
@@ -129,18 +129,19 @@ def _results_asked_for(text: str | None) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _names(paths: Paths) -> set[str]:
+def _names(console: Console) -> set[str]:
     """Of entries that are there, as far as can be told without a look into their scripts, and of those that were."""
+    paths = console.paths()
     scripts = {path.stem for folder in paths.root.glob("cron.*/") for path in folder.glob("*.slurm")}
-    rows = {row.name for row in settings_or_default(paths).entries}
+    rows = {row.name for row in console.settings().entries}
     return scripts | rows | set(memory.load(paths.entries).entries)
 
 
-def _nothing_found(args: argparse.Namespace, paths: Paths) -> str:
+def _nothing_found(args: argparse.Namespace, console: Console) -> str:
     """Raises NoSuchError for a name that nothing has."""
     if job_id(args.name):
         raise no_run_of(job_id(args.name))
-    if args.name is not None and args.name not in (known := _names(paths)):
+    if args.name is not None and args.name not in (known := _names(console)):
         raise no_such("entry", args.name, known)
     asked = [f"--state {args.state}"] if args.state else []
     asked += [f"--since {args.since}"] if args.since else []
@@ -327,7 +328,7 @@ def _runs_with_logs(args: argparse.Namespace, console: Console, paths: Paths) ->
     if console.as_json:
         console.json({"runs": runs})
     elif runs:
-        console.say(render(runs, console.style(settings_or_default(paths).timezone)))
+        console.say(render(runs, console.style(console.settings().timezone)))
         console.say(
             "\nthe log of one: " + command("logs", "JOB") + "; of an entry's newest: " + command("logs", "NAME")
         )

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import (
-    UsageError,
-    count_of,
-    entry_argument,
-    filled,
-    no_such,
-    settings_or_default,
-    written_status,
-    zone_named,
-)
+from cronhpc.cli.console import UsageError, count_of, entry_argument, filled, no_such, written_status, zone_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import CronhpcError, EntryState, Instant, Problem, Settings, StateError, Switch, World, command
@@ -330,7 +321,7 @@ def _of_schedule(args: argparse.Namespace, console: Console) -> tuple[list[Previ
 
 def _settings_zone(console: Console) -> str:
     try:
-        return settings_or_default(console.paths()).timezone
+        return console.settings().timezone
     except DirectoryError:
         if console.asked:
             raise
@@ -412,7 +403,7 @@ def _page(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import write
 
     paths = console.own_paths("can read history and logs")
-    settings = settings_or_default(paths)
+    settings = console.settings()
     path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     style, to = console.style(settings.timezone), None if args.out == "-" else path.absolute()
     kept, refresh = bool(settings.page), settings.page_refresh

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, NoSuchError, UsageError, settings_or_default, written_status
+from cronhpc.cli.console import Console, NoSuchError, UsageError, written_status
 from cronhpc.cli.runs import job_id
 from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
 from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
@@ -53,7 +53,7 @@ def _set_arguments(parser: argparse.ArgumentParser) -> None:
 def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Set the switches and, as their owner, act on them. Exit code 1 where that could not be done; 2: no such name."""
     paths = console.paths()
-    settings = settings_or_default(paths)
+    settings = console.settings()
     expires = _expiry(args, console, settings.timezone)
     look = _Look.of(console, paths, args.names)
     switches = _chosen(args, console, kind, look)
@@ -357,7 +357,7 @@ class Lifted:
 def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
     paths = console.paths()
-    settings = settings_or_default(paths)
+    settings = console.settings()
     seen = settings if paths.is_mine else Settings()  # of another's, folders elsewhere are not looked into
     standing = of_directory(paths, seen, console.now).found
     suspended = _suspended(paths)
