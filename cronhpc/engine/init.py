@@ -335,12 +335,10 @@ def _shared(path: Path, group: str) -> list[str]:
     _folder(path, 0o755)
     if not group:
         return []
-    import grp
-
+    if (gid := trust.group_id(group)) is None:
+        raise DirectoryError(f"there is no group {group}. Name one of yours: {_groups()}.")
     try:
-        _give(path, grp.getgrnam(group).gr_gid)
-    except KeyError:
-        raise DirectoryError(f"there is no group {group}. Name one of yours: {_groups()}.") from None
+        _give(path, gid)
     except PermissionError:
         if (uid := path.stat().st_uid) != os.geteuid():
             what = f"{path} belongs to {owner(uid)}: only its owner gives it to a group."

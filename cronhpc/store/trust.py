@@ -28,7 +28,7 @@ _MOST_LINKS = 40  # the kernel's own limit
 
 def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str, ...]]:
     """The user ids of `trust.owners` (`me` and root always among them), and the names that no user has."""
-    found = {name: _number(name, group=False) for name in names if name not in {"me", "root"}}
+    found = {name: user_id(name) for name in names if name not in {"me", "root"}}
     ids = {0, me, *(number for number in found.values() if number is not None)}
     return frozenset(ids), tuple(name for name, number in found.items() if number is None)
 
@@ -324,11 +324,21 @@ def private_group(mask: int) -> str:
 
 
 def group_id(name: str) -> int | None:
-    """None where there is no such group."""
+    """By its name or number; None where there is no such group."""
     import grp
 
     try:
-        return grp.getgrnam(name).gr_gid
+        return int(name) if name.isascii() and name.isdecimal() else grp.getgrnam(name).gr_gid
+    except KeyError:
+        return None
+
+
+def user_id(name: str) -> int | None:
+    """By the user's name or number; None where there is no such user."""
+    import pwd
+
+    try:
+        return int(name) if name.isascii() and name.isdecimal() else pwd.getpwnam(name).pw_uid
     except KeyError:
         return None
 
@@ -407,20 +417,7 @@ def nfs4(raw: bytes) -> Iterator[Writer]:
                 yield Writer("owning group")
             elif who != "OWNER@":
                 name = who.partition("@")[0]
-                yield Writer("group" if whom[1] else "user", _number(name, group=whom[1]), name)
-
-
-def _number(name: str, *, group: bool) -> int | None:
-    """A user's id or a group's, by name or number; None where there is none."""
-    import grp
-    import pwd
-
-    try:
-        if name.isascii() and name.isdecimal():
-            return int(name)
-        return grp.getgrnam(name).gr_gid if group else pwd.getpwnam(name).pw_uid
-    except KeyError:
-        return None
+                yield Writer("group", group_id(name), name) if whom[1] else Writer("user", user_id(name), name)
 
 
 def _nfs4_rows(raw: bytes) -> Iterator[tuple[int, int, int, str]]:

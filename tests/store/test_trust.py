@@ -109,6 +109,8 @@ def test_another_group_than_the_named_one_may_not_write(cron: Path) -> None:
     script_of(cron).chmod(0o664)
     os.chown(script_of(cron), 0, OTHERS)
     assert "can be written by the group 54323" in refused(cron, group="root")
+    assert "trust: {group: 54323}" in refused(cron, group="root")
+    assert refused(cron, group="54323") == "", "as is said for a group without a name"
 
 
 @AS_ROOT
