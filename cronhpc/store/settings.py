@@ -191,8 +191,8 @@ class EditError(CronhpcError):
 
 
 def put(path: Path, changes: Mapping[str, str]) -> None:
-    """Set these dotted keys in the file. Raises EditError, SettingsError, OSError."""
-    write_settings(path, edited(path.read_text(encoding="utf-8"), changes))
+    """Set these dotted keys in the file; its line ends stay. Raises EditError, SettingsError, OSError."""
+    write_settings(path, edited(path.read_bytes().decode("utf-8-sig"), changes))
 
 
 def edited(text: str, changes: Mapping[str, str]) -> str:

@@ -193,6 +193,13 @@ def test_settings_behind_a_link_are_written_where_they_are(tmp_path: Path) -> No
     assert (tmp_path / "dotfiles").read_text() == "page: 1h\ntimezone: UTC\n"
 
 
+@pytest.mark.parametrize("before", ["page: x\r\n", "\ufeffpage: x\r\n"], ids=["", "and a mark of its encoding"])
+def test_settings_with_line_ends_of_another_system_keep_them(tmp_path: Path, before: str) -> None:
+    (tmp_path / "cronhpc.yaml").write_bytes(f"{before}# mine\r\n".encode())
+    settings.put(tmp_path / "cronhpc.yaml", {"page": "index.html"})
+    assert (tmp_path / "cronhpc.yaml").read_bytes() == b"page: index.html\r\n# mine\r\n"
+
+
 # --- a private group -----------------------------------------------------------------------------------------------
 
 
