@@ -298,13 +298,8 @@ class _Reader:
         from cronhpc.core.policy import parse_policies
 
         policies, wrong = parse_policies(row.policies, self.policies)
-        entry = Entry(row.name, source, "", row.schedule, "", "", policies, born)
-        entry = replace(
-            entry,
-            timezone=policies.timezone or self.site.timezone,
-            hash_key=self._hash_key(row.name),
-            job_name=row.name,
-        )
+        zone, hash_key = policies.timezone or self.site.timezone, self._hash_key(row.name)
+        entry = Entry(row.name, source, "", row.schedule, zone, hash_key, policies, born, job_name=row.name)
         own = dict(row.sbatch)
         home = self.site.environment.get("HOME", "/")
         problems = [replace(each, file="cronhpc.yaml") for each in wrong]
