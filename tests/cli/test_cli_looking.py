@@ -15,7 +15,9 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli.console import Console
-from cronhpc.store import history, logs
+from cronhpc.core.model import Started
+from cronhpc.store import history, logs, scheduler
+from cronhpc.store.files import Paths
 from tests.cli.test_cli import HOUR, NOW, Shell, later, wait_for
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -103,7 +105,7 @@ def test_how_often_a_browser_loads_it_anew_is_a_setting(shell: Shell, setting: s
 @pytest.mark.parametrize("setting", ["", "page: page.html"])
 def test_only_a_page_that_ticks_write_says_that_its_age_is_the_schedulers_silence(shell: Shell, setting: str) -> None:
     settings(shell, setting)
-    shell("start")
+    scheduler.mark_started(Paths(shell.cron), Started(via="local", at=later()))
     shell("tick")
     assert ("the scheduler is silent" in shell("page", "--out", "-").out) == bool(setting)
 
