@@ -414,7 +414,7 @@ def _named(word: str, value: str | None, line: int, dialect: Dialect) -> list[Op
         named = [make(ours[word], name)] if name else []
         return [*named, *([make("array", tasks + limit)] if tasks else [])]
     if word == "-l" and value:
-        return [each for item in value.split(",") for each in [_resource(item, ours, spelling, make)]]
+        return [_resource(item, ours, spelling, make) for item in value.split(",")]
     name = ours.get(word, word)
     read = _ours(name, value, spelling)
     return [make(word, value) if read is None and value is not None else make(name, read)]
