@@ -175,22 +175,20 @@ SIGNS = Signs(
 _NO_HISTORY = "not configured to maintain job history"
 
 
-_ID = r"\d+(?:\[\d*\])?\.[\w.-]+"  # a site's wrapper may print lines of its own around them
+_ID = r"\d+(?:\[\d*\])?\.[\w.-]+"
+
+
+def ids(printed: str) -> list[str]:
+    """The jobs that were printed, a line each, `7.server`, `7[].server`; a wrapper may print lines of its own."""
+    return [line.strip() for line in printed.splitlines() if re.fullmatch(_ID, line.strip())]
 
 
 def submitted(ended: Finished) -> str:
-    """The new job as there, `7.server`, `7[].server`. Raises Unreachable, AtSubmitLimit, Denied, Refused."""
-    ids = [line.strip() for line in ended.out.splitlines() if re.fullmatch(_ID, line.strip())]
-    if len(ids) != 1:
+    """The new job as there. Raises Unreachable, AtSubmitLimit, Denied, Refused."""
+    found = ids(ended.out)
+    if len(found) != 1:
         raise submission_error("qsub", ended, SIGNS)
-    return ids[0]
-
-
-def ids(ended: Finished) -> list[str]:
-    """What qselect printed. Raises Unreachable."""
-    if ended.code != 0 or ended.timed_out:
-        raise Unreachable(told("qselect", ended))
-    return [line.strip() for line in ended.out.splitlines() if re.fullmatch(_ID, line.strip())]
+    return found[0]
 
 
 def answer(ended: Finished) -> dict[str, Any]:
@@ -429,9 +427,9 @@ class Pbs(ByCommands):
 
     def _look(self) -> list[Row]:
         """Each job and each task. Without an id qstat would list everybody's."""
-        selected = self.look(["qselect", "-u", self._user()])
+        selected = self.answer(["qselect", "-u", self._user()])
         names = ids(selected)
-        if not names and selected.out.strip():
+        if not names and selected.strip():
             self._server()  # a wrapper alone may have spoken, of a server that is down: that is no empty queue
         listed: list[Row] = []
         for some in chunks(names):

@@ -361,7 +361,7 @@ def test_a_job_knows_its_number(name: str, number: str) -> None:
 
 
 def test_lines_of_a_wrapper_around_what_qselect_prints_are_no_jobs() -> None:
-    assert pbs.ids(Finished(0, "Welcome.\n7.pbshost\n8[].pbs-1.example.org\n", "")) == [
+    assert pbs.ids("Welcome.\n7.pbshost\n8[].pbs-1.example.org\n") == [
         "7.pbshost",
         "8[].pbs-1.example.org",
     ]
