@@ -454,7 +454,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
         return
     ahead = claim.key.slot > world.now and all(job.state == "PENDING" for job in live)
     if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
-        yield from _taken_back(world, claim, entry, why)
+        yield from taken_back(world, claim, entry, why)
         return
     # what sbatch refuses at once it takes of a held job: Slurm finds out when it is released
     impossible = claim.state is not ClaimState.SUBMITTED and all(job.fault is Fault.IMPOSSIBLE for job in live)
@@ -479,7 +479,7 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
         return
     goes = claim.taken_back or _with_all_else(world, claim, rows)
     if goes and world.job_ends is not None and not _may_have_begun(world, claim, rows):
-        yield from _taken_back(world, claim, entry, _TAKEN_BACK, gone=True)
+        yield from taken_back(world, claim, entry, _TAKEN_BACK, gone=True)
         return
     if claim.holds and claim.key.slot > world.now:
         # A held job that vanished never ran; one that was cancelled is told of when its slot has come, unless by us.
@@ -487,7 +487,7 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
         if rows and all(job.ended_before(claim.key.slot) for job in rows):
             why = _unwanted(world, claim, entry)
         if why and world.job_ends is not None:
-            yield from _taken_back(world, claim, entry, why)
+            yield from taken_back(world, claim, entry, why)
         return
     yield from _ended(world, claim, entry, standing_for(rows))
 
@@ -503,7 +503,7 @@ def _with_all_else(world: World, claim: Claim, rows: list[Job]) -> bool:
     return all((each.recorded or each.at) >= when for each in left)
 
 
-def _taken_back(world: World, claim: Claim, entry: Entry | None, why: str, *, gone: bool = False) -> Iterator[Decision]:
+def taken_back(world: World, claim: Claim, entry: Entry | None, why: str, *, gone: bool = False) -> Iterator[Decision]:
     """Its job goes; its claim stays, and is as one that never had a job."""
     of_slot = list(_without_job(world, claim, entry, why))
     if any(isinstance(each, Finish) for each in of_slot):

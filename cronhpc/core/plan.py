@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.attempts import suspended_now
-from cronhpc.core.identity import Absence, Lives, queued
+from cronhpc.core.identity import Absence, Lives, queued, runs
 from cronhpc.core.model import (
     NEW_STATE,
     Claim,
@@ -40,12 +40,12 @@ from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.core.model import Decision, Entry, World
 
 
-def plan(world: World, late: Collection[Withdraw] = ()) -> Plan:
+def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     """Everything that a tick will do at `world.now`, in order, each with its reason.
 
     `late`: runs ahead of their time that go for others, as a first try has found.
@@ -83,7 +83,9 @@ def plan(world: World, late: Collection[Withdraw] = ()) -> Plan:
     fit, go_first = _places(world, lives, decided, ahead)
     if go_first and not late:
         return plan(world, go_first)
-    decided.extend(_earliest_first(ahead, fit, world.kept.job_limit, budget))
+    by_time = list(_earliest_first(ahead, fit, world.kept.job_limit, budget))
+    without = {each.entry.name for each in by_time if isinstance(each, Wait)}  # their next slot is one of those
+    decided = [each for each in decided if not _is_later(each, without)] + by_time
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
@@ -113,7 +115,8 @@ def _ordered(world: World, budget: attempts.Budget) -> tuple[Decision, ...]:
     """What is asked by hand of one entry, last, and what goes for it."""
     entries = (each for each in world.entries if entry_id(each.name) == world.call.only)
     rows = [row for entry in entries for row in budget.granted(_by_hand(world, entry))]
-    return (*_places(world, Lives.of(world), rows)[1], *rows)
+    late = _places(world, Lives.of(world), rows)[1]
+    return (*(each for each in late if isinstance(each, Withdraw)), *rows)
 
 
 def _by_hand(world: World, entry: Entry) -> Iterator[Decision]:
@@ -274,7 +277,7 @@ def _turn(world: World, rows: list[Decision]) -> tuple[int, int, str, Key]:
 
 def _places(
     world: World, lives: Lives, decided: Collection[Decision], ahead: Sequence[Submit] = ()
-) -> tuple[int, list[Withdraw]]:
+) -> tuple[int, list[Decision]]:
     """How many of `ahead`, in order, to submit ahead of their slots, and which of those that wait so go for others.
 
     Under a limit the earliest of all entries wait, as many as there are places beside all else. One more is tried:
@@ -286,15 +289,15 @@ def _places(
     why = f"{_fitting(limit)}, and others come first"
     going = {each.key for each in decided if isinstance(each, Withdraw) and each.job_id and not each.gone}
     waiting = [each for claims in lives.by_entry.values() for each in claims if each.holds and each.key not in going]
-    waiting = [each for each in waiting if each.key.slot > world.now]
+    waiting = [each for each in waiting if each.key.slot > world.now and not runs(world, each)]
     due = sum(isinstance(each, Submit) for each in decided)
     places = max(0, limit - jobs + len(going) + len(waiting) - due)
     in_order: list[Claim | Submit] = sorted((*waiting, *ahead), key=lambda each: each.key.slot)
     late = [
-        Withdraw(each.key, each.name, each.job_id or "", why)
+        row
         for each in in_order[places:]
         if isinstance(each, Claim) and each.state is ClaimState.RELEASED and not each.taken_back
-        if all(job.waits for job in world.jobs().get(each.job_id or "", ()))
+        for row in attempts.taken_back(world, each, world.known().get(each.key.entry), why)
     ]
     return sum(isinstance(each, Submit) for each in in_order[:places]) + (not going), late
 
@@ -308,6 +311,10 @@ def _earliest_first(ahead: Sequence[Submit], fit: int, limit: int, budget: attem
             if isinstance(each, Wait):
                 waiting.add(row.key.entry)
             yield each
+
+
+def _is_later(decision: Decision, names: Container[str]) -> bool:
+    return isinstance(decision, Wait) and decision.reason is Reason.NOT_DUE and decision.entry.name in names
 
 
 def _fitting(limit: int) -> str:

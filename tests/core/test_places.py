@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -15,21 +16,25 @@ from cronhpc.core.model import (
     Done,
     Entry,
     EntryState,
+    Finish,
     Job,
     Key,
     Obstacle,
     Outcome,
+    Queue,
     Reason,
+    Result,
     SchedulerState,
     Skip,
     Submit,
     Wait,
     Withdraw,
+    World,
     entry_id,
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_of, text_key
-from tests.worlds import at, chain, entry, world
+from tests.worlds import at, chain, claim, entry, job, planned, state, world
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -53,6 +58,7 @@ class Site:
     begun: dict[Key, int] = field(default_factory=dict)  # key -> when
     skipped: dict[str, int] = field(default_factory=dict)  # entry -> slots
     number: int = 0
+    missed: int = 0  # slots that were claimed, and got no job
     decided: tuple[Decision, ...] = ()
 
     def __post_init__(self) -> None:
@@ -60,25 +66,29 @@ class Site:
         self.states = {name: EntryState(watermark=born) for name, born in self.born.items()}
 
     def pass_until(self, now: int) -> None:
-        for key, claim in list(self.claims.items()):
-            begins = max(key.slot, claim.at)
-            if begins <= now and key not in self.begun:
-                self.begun[key] = begins
-            if begins + self.lasts <= now:
-                del self.claims[key]
-                name, state = claim.name, self.states[claim.name]
-                self.states[name] = replace(state, watermark=max(state.watermark, key.slot))
+        for key, taken in self.claims.items():
+            if taken.job_id and max(key.slot, taken.at) <= now:
+                self.begun.setdefault(key, max(key.slot, taken.at))
         self.now = now
+
+    def live(self) -> int:
+        return sum(job.live for job in self.jobs())
+
+    def state_of(self, key: Key) -> str:
+        if key not in self.begun:
+            return "PENDING"
+        return "RUNNING" if self.begun[key] + self.lasts > self.now else "COMPLETED"
 
     def jobs(self) -> tuple[Job, ...]:
         mine = [
-            Job(claim.job_id or "", "RUNNING" if key in self.begun else "PENDING", submitted=claim.at)
-            for key, claim in self.claims.items()
+            Job(taken.job_id, self.state_of(key), submitted=taken.at)
+            for key, taken in self.claims.items()
+            if taken.job_id
         ]
         return (*mine, *(Job(str(100_000 + n), "RUNNING") for n in range(self.others)))
 
     def ahead(self) -> list[int]:
-        return sorted(key.slot for key in self.claims if key.slot > self.now)
+        return sorted(key.slot for key, taken in self.claims.items() if key.slot > self.now and taken.job_id)
 
     def tick(self) -> tuple[Outcome, ...]:
         seen = world(
@@ -97,31 +107,42 @@ class Site:
         full = False
         for each in self.decided:
             if isinstance(each, Submit):
-                full = full or len(self.jobs()) >= self.limit
+                full = full or self.live() >= self.limit
+                self.claims.setdefault(each.key, self.claimed(each))
                 outcomes.append(
                     Outcome(each, Done.REFUSED, obstacle=Obstacle.SUBMIT_LIMIT) if full else self.done(each)
                 )
+            elif isinstance(each, Finish):
+                del self.claims[each.key]
+                self.uses_up(each.name, each.key.slot)
+                self.missed += each.job_end.result is Result.MISSED
             elif isinstance(each, Skip):
-                state = self.states[each.entry.name]
-                self.states[each.entry.name] = replace(state, watermark=max(state.watermark, each.slot))
+                self.uses_up(each.entry.name, each.slot)
                 self.skipped[each.entry.name] = self.skipped.get(each.entry.name, 0) + each.count
         self.known = job_limit(seen, outcomes)
         return tuple(outcomes)
+
+    def uses_up(self, name: str, slot: int) -> None:
+        state = self.states[name]
+        self.states[name] = replace(state, watermark=max(state.watermark, slot))
+
+    def claimed(self, each: Submit) -> Claim:
+        holds = text_key(each.entry) if each.reason is Reason.AHEAD else ""
+        return Claim(each.key, ClaimState.CLAIMED, each.entry.name, at=self.now, holds=holds)
 
     def done(self, each: Withdraw | Submit) -> Outcome:
         if isinstance(each, Withdraw):
             assert self.claims[each.key].job_id == each.job_id
             assert each.key not in self.begun, "taken back, and it has begun"
-            del self.claims[each.key]
+            self.claims[each.key] = replace(self.claims[each.key], state=ClaimState.CLAIMED, job_id=None)
             return Outcome(each, Done.OK)
-        assert each.key not in self.claims, "claimed twice"
+        assert not self.claims[each.key].job_id, "submitted twice"
         assert each.key not in self.begun, "run twice"
         self.number += 1
-        holds = text_key(each.entry) if each.reason is Reason.AHEAD else ""
-        claim = Claim(each.key, ClaimState.RELEASED, each.entry.name, str(self.number), at=self.now, holds=holds)
-        self.claims[each.key] = claim
+        taken = replace(self.claims[each.key], state=ClaimState.RELEASED, job_id=str(self.number), at=self.now)
+        self.claims[each.key] = taken
         self.pass_until(self.now)
-        return Outcome(each, Done.OK, job_id=claim.job_id)
+        return Outcome(each, Done.OK, job_id=taken.job_id)
 
 
 def slots(e: Entry, after: int, until: int) -> list[int]:
@@ -148,7 +169,7 @@ def test_of_few_places_the_earliest_slots_of_all_entries_have_them(seed: int) ->
     for _ in range(20):
         known_before = site.known
         refused = [d for each in site.tick() if each.obstacle and isinstance(d := each.decision, Submit)]
-        there, ahead = len(site.jobs()), site.ahead()
+        there, ahead = site.live(), site.ahead()
         assert there <= site.limit == (site.known or site.limit)
         wanted = sorted(s for e in site.entries for s in slots(e, site.now, site.now + HORIZON - 1))
         if known_before:
@@ -164,7 +185,47 @@ def test_of_few_places_the_earliest_slots_of_all_entries_have_them(seed: int) ->
             site.entries = (*site.entries, new)
             site.states[new.name], site.born[new.name] = EntryState(watermark=site.now), site.now
         site.pass_until(site.now + random.choice([60, 600, HOUR, 2 * HOUR]))
+    slots_past = dealt_with = 0
     for e in site.entries:
         ran = [key.slot for key in site.begun if key.entry == entry_id(e.name)]
         past = slots(e, site.born[e.name], max([site.states[e.name].watermark, *ran]))
-        assert len(past) == len(ran) + site.skipped.get(e.name, 0), "each slot runs once, or is recorded"
+        dealt_with += len(ran) + site.skipped.get(e.name, 0)
+        slots_past += len(past)
+    assert slots_past == dealt_with + site.missed, "each slot runs once, or is recorded"
+
+
+def few(now: str = "08:00:10", **more: Any) -> World:
+    """Of five places four are left to the runs of two entries: 08:30 to 10:00 wait."""
+    two = (entry("a", "0 * * * *"), entry("b", "30 * * * *"))
+    clocks = {"1": ("b", "08:30"), "2": ("a", "09:00"), "3": ("b", "09:30"), "4": ("a", "10:00")}
+    texts = {each.name: text_key(each) for each in two}
+    waiting = tuple(
+        replace(claim(name, clock, ClaimState.RELEASED, job_id), at=at("07:30"), holds=texts[name])
+        for job_id, (name, clock) in clocks.items()
+    )
+    jobs = (job(100), *(job(int(claim.job_id or ""), "PENDING", of=claim.key) for claim in waiting))
+    used = {"a": state("08:00"), "b": state("07:30")}
+    given = {"jobs": jobs, "claims": waiting, "states": used, "chain": BY_LOGIN, "job_limit": 5, **more}
+    return world(now, *given.pop("entries", two), **given)
+
+
+def test_a_run_by_hand_has_the_place_of_the_latest_run_ahead() -> None:
+    assert planned(few(only="a")) == ["withdraw 4", "submit 08:00"]
+    assert planned(few(only="a", job_limit=6)) == ["submit 08:00"]
+    assert planned(few(only="a", job_limit=0)) == ["submit 08:00"], "no limit is known"
+
+
+def test_what_has_begun_or_is_taken_back_already_gives_no_place() -> None:
+    begun = few(only="a")
+    late = [replace(each, state="RUNNING") if each.id == "4" else each for each in begun.listed]
+    assert planned(replace(begun, queue=Queue(tuple(late)))) == ["withdraw 3", "submit 08:00"]
+
+
+def test_a_new_entry_has_the_places_of_its_early_slots() -> None:
+    both = (entry("a", "0 * * * *"), entry("b", "30 * * * *"), entry("c", "15 9 * * *", born="2026-11-27 08:00"))
+    assert planned(few(entries=both)) == [
+        "withdraw 4",
+        "ahead 09:15 begin 09:15",
+        "wait 10:00 not due",
+        "wait 10:30 not due",
+    ]

@@ -151,6 +151,7 @@ def test_of_few_places_the_earliest_runs_have_them_and_give_way_to_what_is_due(s
     assert len(waiting(site)) + len(waiting(site, "half")) == 5, "and it is queued again once a place is free"
     both = sorted((waiting(site), waiting(site, "half")))
     cancel_all(site)
+    asked(site, "tick")
     told = asked(site, "start")
     assert sorted((waiting(site), waiting(site, "half"))) == both, "what was cancelled with all else" + told.stdout
     rows = json.loads(asked(site, "history", "--json").stdout)["runs"]
