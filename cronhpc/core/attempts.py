@@ -349,25 +349,26 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
 def _without_job(world: World, claim: Claim, entry: Entry | None, why: str = "") -> Iterator[Decision]:
     """No job was ever seen for it, or that is taken back (`why`): it is ours to submit, while that still makes sense.
 
-    Its entry may have been edited since. What is stopped before its slot has come waits for that.
+    Its entry may have been edited since. What is stopped waits until its slot has come. One decision, or none.
     """
-    readable = entry is None or not (entry.fresh or entry.problem is not None)
-    if claim.holds and readable and (entry is None or not slots.has_slot(entry, claim)):
+    to_come = claim.key.slot > world.now
+    unreadable = entry is not None and (entry.problem is not None or entry.fresh)
+    if claim.holds and not unreadable and (entry is None or not slots.has_slot(entry, claim)):
         lacks = "its entry is gone" if entry is None else "its entry was changed, and has no such slot"
-        if entry is None or entry.born <= claim.key.slot or claim.key.slot > world.now:
+        if entry is None or entry.born <= claim.key.slot or to_come:
             yield Withdraw(claim.key, claim.name, "", why or lacks, drops=True)
         else:  # it had come before that
             yield Finish(claim.key, claim.name, JobEnd(Result.MISSED, detail=lacks))
         return
     over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
     if over is not None:
-        waits = over.result in {Result.STOPPED, Result.SUSPENDED} and claim.holds and claim.key.slot > world.now
+        waits = over.result in {Result.STOPPED, Result.SUSPENDED} and claim.holds and to_come
         if not waits and (over.result is not Result.MISSED or not _may_be_listed_yet(world, claim, entry)):
             yield Finish(claim.key, claim.name, over)
-    elif entry is not None and (entry.problem is not None or entry.fresh):
+    elif entry is not None and unreadable:
         yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
     elif entry is not None:
-        begin = claim.key.slot if claim.key.slot > world.now else None
+        begin = claim.key.slot if to_come else None
         detail = why or "an earlier try was cut off or refused"
         yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=detail, tasks=claim.tasks)
 
@@ -505,13 +506,13 @@ def _with_all_else(world: World, claim: Claim, rows: list[Job]) -> bool:
 
 def taken_back(world: World, claim: Claim, entry: Entry | None, why: str, *, gone: bool = False) -> Iterator[Decision]:
     """Its job goes; its claim stays, and is as one that never had a job."""
-    of_slot = list(_without_job(world, claim, entry, why))
-    if any(isinstance(each, Finish) for each in of_slot):
-        yield from of_slot
+    then = next(_without_job(world, claim, entry, why), None)
+    if gone and isinstance(then, Finish):
+        yield then
         return
-    drops = any(isinstance(each, Withdraw) for each in of_slot)
-    yield Withdraw(claim.key, claim.name, claim.job_id or "", why, gone, drops)
-    yield from (each for each in of_slot if not isinstance(each, Withdraw))
+    yield Withdraw(claim.key, claim.name, claim.job_id or "", why, gone, drops=isinstance(then, Withdraw))
+    if isinstance(then, Submit | Wait):
+        yield then
 
 
 def _may_have_begun(world: World, claim: Claim, rows: list[Job]) -> bool:

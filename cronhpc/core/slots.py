@@ -116,26 +116,22 @@ class Seen:
     @classmethod
     def of(cls, world: World) -> Seen:
         """Claims from a clock that was far ahead do not count."""
-        believed = world.believed
-        ended = [claim.key for claim in world.claims if claim.state is ClaimState.FINISHED]
-        claimed = [claim.key for claim in world.claims]
-        known = world.claimed()
+        believed, known = world.believed, world.claimed()
+        keys = [(claim.key, claim.state is ClaimState.FINISHED) for claim in world.claims]
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
             if key is not None and key not in known and not (job.never_began or job.held):  # held: it goes
-                (ended if key.slot <= world.now else claimed).append(key)
+                keys.append((key, key.slot <= world.now))
         newest: dict[str, int] = {}
-        slots: dict[str, set[int]] = {}
-        for key in ended:
+        claimed: dict[str, set[int]] = {}
+        for key, ended in keys:
             if not key.by_hand and key.slot <= believed:
-                newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
-        for key in claimed:
-            if not key.by_hand and key.slot <= believed:
-                slots.setdefault(key.entry, set()).add(key.slot)
+                claimed.setdefault(key.entry, set()).add(key.slot)
+                newest[key.entry] = max(key.slot if ended else 0, newest.get(key.entry, 0))
         for entry, logged in world.logged.items():  # whole minutes: `run` makes slots at any second
             scheduled = [slot for slot in logged if logged[slot] and slot <= believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
-        return cls(newest, slots)
+        return cls(newest, claimed)
 
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
