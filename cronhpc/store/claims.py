@@ -255,8 +255,12 @@ class Claims:
         Where that has been done while this tick stood still, the steps are another job's, and stay.
         """
         for suffix in _STEPS:
-            if self._body(key, suffix)[0].get("id") == job_id:
-                remove(self.folder / f"{key}{suffix}")
+            step, aside = self.folder / f"{key}{suffix}", self.folder / f".{key}{suffix}.{os.getpid()}.tmp"
+            if self._body(key, suffix)[0].get("id") == job_id and move(step, aside):
+                if (decoded(read_listed(aside)) or {}).get("id") == job_id:
+                    remove(aside)
+                else:  # another tick has put its own there just now
+                    move(aside, step)
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""
