@@ -697,6 +697,8 @@ def test_a_slot_before_claimed_ones_is_due_by_itself(policy: str, expected: list
     assert seen.due(w, e, state("12:30")).next == at("15:00")
     ended = replace(w, claims=(CLAIMED_AHEAD[0], replace(CLAIMED_AHEAD[1], state=ClaimState.FINISHED)))
     assert Seen.of(ended).due(ended, e, state("12:30")).slots == (at("14:30"),), "up to one that has ended all are"
+    ahead = replace(w, claims=(*CLAIMED_AHEAD, claim("e", "16:00", ClaimState.FINISHED)))
+    assert planned(ahead) == expected, "one that has ended before its time tells nothing of those before it"
 
 
 @pytest.mark.parametrize("logs", [1, 0])
