@@ -339,6 +339,8 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
         yield Adopt(claim.key, live[0])
         yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
         yield from _let_go(world, claim, entry, live[0])
+    elif jobs and claim.holds and claim.key.slot > world.now and all(job.never_began for job in jobs):
+        return  # told of when its slot has come
     elif jobs:  # cancelled while it was held: somebody did not want it; or its record was removed while it ran
         job_end = verdict(world, claim, entry, job_end_of(standing_for(jobs), None))
         yield Finish(claim.key, claim.name, job_end, job_id=jobs[0].id)

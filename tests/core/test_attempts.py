@@ -388,6 +388,10 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ["again #1"],
     ),
     "claimed, no job: submitted again": (ahead(step=CLAIMED), ["again #1"]),
+    "claimed, and its job was cancelled before that was recorded: told of when its slot has come": (
+        ahead(LIFTED, step=CLAIMED),
+        [],
+    ),
     "it was being taken back, and waits: once more, whatever became of the reason": (
         ahead(WAITS, back="7"),
         ["withdraw 7", "again #1"],
