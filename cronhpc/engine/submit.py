@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
+_AT_ONCE = 64  # runs to come that are claimed before the first of them is tried
 _LOST = 8  # submissions in a row without an answer: then there is nobody to answer
 _BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
@@ -156,8 +157,9 @@ class Submitter:
 
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
-        prepared = []
+        prepared: list[Submit] = []
         limit = self.world.kept.job_limit
+        one_by_one = bool(limit) and queued(self.world) + len(rows) > limit  # else chance decided who is taken
         for row in rows:
             if row.begin is not None and self.frees and limit:
                 self.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")
@@ -165,16 +167,21 @@ class Submitter:
                 self.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
-        held: list[Held] = []
-        claimed = self._claimed(prepared)
-        one_by_one = limit and queued(self.world) + len(rows) > limit  # else chance decided who is taken
+        due, ahead = ([row for row in prepared if (row.begin is None) == now] for now in (True, False))
         at_once = 1 if one_by_one else self.site.settings.parallel
-        for row, answer in zip(claimed, side_by_side(self._submit_held, claimed, at_once), strict=True):
-            if isinstance(answer, str):
-                held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                self._finish_replaced(row)
-            else:
-                self._note_error(row, answer)
+        held: list[Held] = []
+        for some in filter(None, (due, *(ahead[at : at + _AT_ONCE] for at in range(0, len(ahead), _AT_ONCE)))):
+            if some is not due and (why := self.progress.ended_by):  # unclaimed they cost the next looks nothing
+                for row in some:
+                    self._note_error(row, NotTried(why))
+                continue
+            claimed = self._claimed(some)
+            for row, answer in zip(claimed, side_by_side(self._submit_held, claimed, at_once), strict=True):
+                if isinstance(answer, str):
+                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
+                    self._finish_replaced(row)
+                else:
+                    self._note_error(row, answer)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:

@@ -357,6 +357,22 @@ def test_at_a_limit_what_is_claimed_stays_so(tmp_path: Path, monkeypatch: pytest
     assert [each.job_id for each in claims.read(())] == [None, "8", None, None]
 
 
+def test_runs_to_come_are_claimed_some_at_a_time_and_none_behind_a_limit_that_was_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day's slots without a job would be read by each look until they come."""
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=Settings(parallel=2))
+    site.batch.taken.set()
+    actor = Actor(site, world("14:05"))
+    monkeypatch.setattr("cronhpc.engine.submit._AT_ONCE", 2)
+    monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
+    actor.submitter.submit(ahead("14:30", "15:30", "16:00", "16:30", "17:00"))
+    assert [str(each.key) for each in claims.read(())] == [str(row.key) for row in ahead("14:30", "15:30")]
+    assert len(actor.outcomes) == 5, "what is not tried has its outcome, too"
+
+
 def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
