@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _ENTRY = re.compile(r"(?P<quiet>-?)(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ \t]+(?P<rest>.*))?")
+_USER = re.compile(r"(\S+)[ \t]+([^ \t].*)")  # and the command; other blanks end no user's name
 _WHOSE = frozenset({"root", "nobody", "daemon", "www-data", "apache"})
 _WHOSE_TOO = _WHOSE | {"nginx", "postgres", "mysql", "munge", "slurm"}  # programs as well
 _ANACRON = re.compile(r"\d+\s+\d+\s+(?!LW?\s)[A-Za-z]\S*\s+[^\s*]")
@@ -158,12 +159,13 @@ class Crontab(Reader):
         command, me = rest, self.around.user
         word, behind = _first(rest)
         if self.around.system:
-            if not behind:
+            match = _USER.fullmatch(rest)
+            if match is None:
                 raise NotImportedError("no user and command behind the schedule.", "Is this a user's own crontab?")
+            word, command = match.groups()
             if word != me:
                 what = f"it runs as {word}; a cron directory's jobs run as its owner, here {me}."
                 raise NotImportedError(what, f"Let {word} import it.")
-            command = behind
         elif self.users or ((word in _WHOSE or word == me) and behind and not behind.startswith("-")):
             what = f'"{word}" in front of the command is the user of a system crontab.'
             raise NotImportedError(what, "Read such a table with --system. It is not imported.")

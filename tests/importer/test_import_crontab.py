@@ -342,6 +342,7 @@ def test_a_system_crontabs_own_lines_are_imported_without_the_user() -> None:
         ("17 * * * * root x", "runs as root"),
         ("17 * * * * bob x", "Let bob import it"),
         ("17 * * * * alice", "no user and command"),
+        ("17 * * * * alice\N{NO-BREAK SPACE}x", "no user and command"),
         ("17 * * * *", "no user and command"),
     ],
 )
