@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from cronhpc.views import decisions
 from cronhpc.views import plan as view
 from cronhpc.views.facts import as_json
 from tests.view_situations import BOBS, DIRECTORY_ID, WORLD, at, entry, job, style
+
+JSON_DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "json.md"
 
 
 def screen(world: model.World, width: int = 0) -> str:
@@ -148,6 +152,13 @@ def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str)
 def test_every_kind_of_decision_is_known_to_the_view() -> None:
     kinds = set(model.Decision.__args__)
     assert kinds == set(decisions._KINDS)
+
+
+def test_the_decisions_that_the_docs_of_json_name_are_kinds_of_it() -> None:
+    (named,) = re.findall(
+        r"^\| `decision` \| text \| (`submit`.*) \|$", JSON_DOC.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(re.findall(r"`([^`]+)`", named)) <= {kind.name for kind in decisions._KINDS.values()}
 
 
 def test_no_next_tick_is_named_where_a_daemon_ticks_whenever_it_is_time() -> None:
