@@ -73,6 +73,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     Raises StateError for state of a newer version, OSError.
     """
     memory = store_memory.load(site.paths.entries)
+    is_older = _is_older(site, memory)
     of_the_folder = tuple(_of_the_folder(site, memory, call.link, now))
     site, kept = _with_clock(site, memory.scheduler)
     found = read_entries(site, now)
@@ -91,7 +92,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     world, of_claims = _with_jobs(site, world)
     world = with_switches(site, world)
     series, of_series = _all_series(site)
-    logged, of_age = _logged(site.paths, world)
+    logged, of_age = _logged(site.paths, world, is_older=is_older)
     chain, kept, of_chain = _chain_facts(site, kept, now, call)
     wrong = (*of_the_folder, *found.problems, *of_age, *of_a_copy)
     skipped = (*wrong, *world.switches.problems, *of_claims, *of_series)
@@ -189,15 +190,21 @@ def _brought_back(site: Site, kept: SchedulerState, now: int) -> tuple[Scheduler
     return replace(kept, restored=at, due=""), [problem]  # due: another file, and perhaps of the same inode
 
 
-def _logged(paths: Paths, world: World) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
+def _is_older(site: Site, memory: Memory) -> bool:
+    """Asked beside the reading of state/: a tick that ends later on, while the queue is asked, is no sign of it."""
+    last = memory.scheduler.last_tick or 0
+    return damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval))
+
+
+def _logged(paths: Paths, world: World, *, is_older: bool) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
     """What logs say of runs that state/ may not know: the disk has nothing else.
 
     Of all, where state/ is older than the newest tick; else of attempts that were not released: one may have run all
     the same, and be forgotten, where a site drops --hold, or at the second look after state/ was brought back.
     """
-    last, problems = world.kept.last_tick or 0, []
-    if damage.is_older(paths, last, core_chain.heard_until(last, world.settings.interval)):
-        if last:
+    problems = []
+    if is_older:
+        if world.kept.last_tick:
             age = "is older than the newest tick: was it brought back from a copy?"
             fix = "Scripts that name their own log may run their newest slot again; see: " + command("plan")
             problems = [Problem("W334", f"{age} What ran since is told by logs' names.", fix, "state/")]

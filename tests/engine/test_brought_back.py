@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.local import Local
+from cronhpc.core.model import Queue
 from tests.cli.test_cli import HOUR, Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -146,3 +148,19 @@ def test_a_copy_that_was_kept_beside_counts_from_when_it_was_moved_into_place(sh
     copy.rename(shell.cron)
     assert "W334" in shell("tick", now=later()).out
     assert json.loads((shell.cron / "state" / "entries.json").read_text())["meta"]["restored"] >= put
+
+
+def test_a_tick_that_ends_while_the_queue_is_asked_makes_the_state_no_older_one(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell("tick", now=later())
+    ask = Local.queue
+
+    def meanwhile(batch: Local) -> Queue:
+        monkeypatch.setattr(Local, "queue", ask)
+        shell("tick", now=later() + HOUR)
+        return ask(batch)
+
+    monkeypatch.setattr(Local, "queue", meanwhile)
+    said = shell("plan", now=later() + HOUR)
+    assert "W334" not in said.out + said.err
