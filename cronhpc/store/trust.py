@@ -327,20 +327,25 @@ def group_id(name: str) -> int | None:
     """By its name or number; None where there is no such group."""
     import grp
 
-    try:
-        return int(name) if name.isascii() and name.isdecimal() else grp.getgrnam(name).gr_gid
-    except KeyError:
-        return None
+    return _id(name, lambda: grp.getgrnam(name).gr_gid)
 
 
 def user_id(name: str) -> int | None:
     """By the user's name or number; None where there is no such user."""
     import pwd
 
+    return _id(name, lambda: pwd.getpwnam(name).pw_uid)
+
+
+_NO_ID = 2**32 - 1  # as the kernel says it; all ids are below
+
+
+def _id(name: str, by_name: Callable[[], int]) -> int | None:
     try:
-        return int(name) if name.isascii() and name.isdecimal() else pwd.getpwnam(name).pw_uid
-    except KeyError:
+        number = int(name) if name.isascii() and name.isdecimal() else by_name()
+    except (KeyError, ValueError):  # of thousands of digits, too
         return None
+    return number if number < _NO_ID else None
 
 
 def _clean(path: Path | str) -> str:

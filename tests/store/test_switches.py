@@ -395,8 +395,18 @@ def test_setting_it_never_writes_through_a_link(cron: Path) -> None:
     assert not target.exists()
 
 
-def test_a_group_that_does_not_exist_is_no_reason_to_fail(cron: Path) -> None:
-    assert set_switch(cron / "kill", "train", group="no such group")
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param("no such group", id="a name"),
+        pytest.param("4294967295", id="the number that no group has"),
+        pytest.param("99999999999", id="a number too large for a group"),
+        pytest.param("9" * 5000, id="a number that is not even read"),
+    ],
+)
+def test_a_group_that_does_not_exist_is_no_reason_to_fail(cron: Path, group: str) -> None:
+    assert set_switch(cron / "kill", "train", "why", group=group)
+    assert kill_switches(cron)[0].reason == "why"
 
 
 def test_a_removed_kill_folder_is_made_again(cron: Path) -> None:
