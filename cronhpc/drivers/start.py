@@ -58,7 +58,6 @@ from cronhpc.store.entries import FRESH
 from cronhpc.store.files import Paths, must_be_plain, read_json, write_json
 from cronhpc.tick import leased, tick
 from cronhpc.views.chain import runs_ahead
-from cronhpc.views.times import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -198,8 +197,8 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     submitted = sum(each.done is Done.OK for each in runs)
     met = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in report.outcomes)
     reach = runs_ahead(report.world, report.plan, report.outcomes, report.world.now) if met else site.settings.ahead
-    whole = reach - reach % (_HOUR if reach >= _HOUR else _MINUTE)
-    until = f"of the next {span(whole)}" if whole else "ahead"
+    unit, word = (_HOUR, "h") if reach >= _HOUR else (_MINUTE, "min")
+    until = f"of the next {reach // unit} {word}" if reach >= unit else "ahead"
     until += ", as no more jobs fit: call a tick before they are over" if met else ""
     minute = str(int(directory_id(site.paths), 36) % 60)
     often = "best each hour"

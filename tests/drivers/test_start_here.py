@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Started
+from cronhpc.drivers import start
 from cronhpc.drivers.start import another_daemon
 from cronhpc.engine.site import open_site
 from cronhpc.store import lease, scheduler
@@ -204,3 +205,14 @@ def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited
     finally:
         shell("stop", now=now + 200)
     assert shell("tick", now=now + 240, terminal=True).out.startswith("stopped by cronhpc stop")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told"), [("10m", "10 min"), ("90m", "1 h"), ("2d", "48 h"), ("86h", "86 h"), ("500h", "500 h")]
+)
+def test_a_login_node_is_not_told_that_runs_are_queued_for_longer_than_they_are(
+    shell: Shell, ahead: str, told: str
+) -> None:
+    (shell.cron / "cronhpc.yaml").write_text(f"scheduler: {{ahead: {ahead}}}\n")
+    _, lines = start._first_tick(open_site(None, "local", shell.environ), later)
+    assert lines[0].startswith(f"submitted 0 runs of the next {told};")
