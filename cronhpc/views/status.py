@@ -323,7 +323,12 @@ class _Index:
 
         Where it is new or its schedule was edited, no tick has set the next one for it yet: not before that.
         """
+        now, name = self.world.now, entry_id(entry.name)
         ahead = [run.slot for run in live if run.slot and run.ahead and run.job and not run.gone]
+        # One that has no job yet, or none any more, stays claimed, and waits until what stops it ends.
+        over = self.withdrawn | {finish.key for finish in self.ended.get(name, ())}
+        claimed = [each.key for each in self.claims.get(name, ()) if each.state is ClaimState.CLAIMED]
+        ahead += [key.slot for key in claimed if key.slot > now and key not in over]
         looked_for: list[int] = []
         for d in self.decided.get(entry.name, ()):
             if isinstance(d, Wait) and d.slot is not None:
@@ -332,7 +337,7 @@ class _Index:
                 looked_for.append(d.key.slot)
         computed = self.plan.next_slots.get(entry.name)
         later = computed[1] if computed else state.next_slot
-        if later is not None and later > self.world.now:
+        if later is not None and later > now:
             looked_for.append(later)
         if self.tick_at and (state.schedule_key != schedule_key(entry) if state.schedule_key else state == NEW_STATE):
             looked_for = [max(slot, self.tick_at) for slot in looked_for]
