@@ -60,7 +60,7 @@ def options(header: Header, facts: Facts, dialect: Dialect) -> Iterator[Problem]
     """What is wrong, or surprising, in the options that the batch system reads."""
     yield from _flags(header, dialect)
     yield from _repeated(header)
-    if dialect.prefix != SLURM.prefix:
+    if not dialect.as_sbatch:
         for option in header.options:
             if why := spelling.fault(option, dialect):
                 key = option.written.split(" ")[0].lstrip("-")
@@ -283,7 +283,7 @@ def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator
         what = f'"{shown.strip()}"{more}: {where}, so {reader(dialect)} does not read it.'
         above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
         yield Problem("W211", what, f"Move it {above}.", line=line, key=dialect.prefix)
-    if dialect.prefix == SLURM.prefix:
+    if dialect.as_sbatch:
         yield from _cut_short(data)
 
 
@@ -295,7 +295,7 @@ def _its_lines(prefix: str) -> re.Pattern[str]:
 def _of_others(data: bytes, header: Header, dialect: Dialect) -> Iterator[Problem]:
     """Lines for another batch system, where this one's say nothing of the same."""
     own = {option.name for option in header.options}
-    read = _READ_BY_SBATCH if dialect.prefix == SLURM.prefix else {dialect.prefix}
+    read = _READ_BY_SBATCH if dialect.as_sbatch else {dialect.prefix}
     others = [each for each in SYSTEMS if each.prefix not in read]
     lines = (
         (*each, source) for each in comment_lines(data) for source in others if spelling.is_directive(each[1], source)

@@ -108,7 +108,7 @@ def habits(
         yield from _lost_exit_code(code, by)
     if "&" in text:
         yield from _left_in_background(code)
-    if dialect.prefix == SLURM.prefix and ("squeue" in text or "sacct" in text):  # it knows squeue alone
+    if dialect.as_sbatch and ("squeue" in text or "sacct" in text):  # it knows squeue alone
         yield from _watches_itself(code, header)
 
 

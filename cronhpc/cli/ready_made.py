@@ -104,7 +104,7 @@ def _job(path: Path) -> ReadyMade:
 def lacking(job: ReadyMade, dialect: Dialect) -> str:
     """Why a job is not for this batch system; "": it is for it. Raises OSError."""
     text = job.path.read_text(encoding="utf-8")
-    if dialect.prefix != SLURM.prefix and (asked := next(_slurms_own(job, text), "")):
+    if not dialect.as_sbatch and (asked := next(_slurms_own(job, text), "")):
         return f"it asks Slurm ({asked})"
     return dict(dialect.lacks).get("again", "") if re.search(r"cronhpc\s+again", text) else ""
 
@@ -191,7 +191,7 @@ def _with_cron(text: str, cron: str) -> str:
 
 def _with_head(text: str, dialect: Dialect) -> str:
     """The directives as `dialect` has them; what it has not stays as a comment."""
-    if dialect.prefix == SLURM.prefix:
+    if dialect.as_sbatch:
         return text
     from cronhpc.script.spelling import foreign_line
 

@@ -16,7 +16,7 @@ from cronhpc.core.model.site import Finding, Site
 from cronhpc.cron.duration import parse_duration
 from cronhpc.cron.values import replace
 from cronhpc.engine.init import Made, OldJobs, cancel_old_chain, init, old_jobs
-from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
+from cronhpc.script.dialect import DIALECTS, SYSTEMS, Dialect
 from cronhpc.script.spelling import spelt
 from cronhpc.store.files import Paths, existing, replace_file, wanted
 from cronhpc.store.scheduler import hand_made_mark
@@ -132,7 +132,7 @@ def _unanswered_words(unanswered: Mapping[str, CronhpcError], chosen: str, other
 
 def _others_load() -> str:
     """How the commands of the other batch systems come on PATH."""
-    others = (each for each in DIALECTS.values() if each.load and each.name != SLURM.name)
+    others = (each for each in SYSTEMS if not each.as_sbatch)
     return "".join(f", or those of {each.title} ({each.load})" for each in others)
 
 

@@ -50,6 +50,7 @@ class Dialect:
     set: tuple[tuple[str, str], ...]  # and what its commands are given
     options: Mapping[str, str]  # what people keep in their profile instead of their scripts: option by variable
     of_jobs: tuple[str, ...] = ()  # variables of jobs that begin like anybody's, and are not handed on either
+    as_sbatch: bool = False  # its scripts are read as sbatch reads them
     runs_here: bool = False  # no batch system: jobs are processes of this machine, by its clock
     wraps: bool = (
         False  # its scripts take no arguments and no environment: a wrapper's text that sets both is submitted
@@ -108,6 +109,7 @@ SLURM = Dialect(
         "SBATCH_NETWORK": "network",
         "SBATCH_CLUSTERS": "clusters",
     },
+    as_sbatch=True,
     links=True,
 )
 GRID_ENGINE = Dialect(

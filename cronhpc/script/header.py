@@ -79,7 +79,7 @@ def read_header(data: bytes, default_name: str, dialect: Dialect = SLURM) -> Hea
     """
     lines = directives.comment_lines(data)
     cron, of_cron = read_cron(lines)
-    if dialect.prefix != SLURM.prefix:
+    if not dialect.as_sbatch:
         from cronhpc.script import spelling
 
         options, wrong = spelling.options_of(data, dialect)
@@ -283,7 +283,7 @@ def first_lines(data: bytes, dialect: Dialect = SLURM) -> Iterator[Problem]:
 
     Other systems take some of that, and the run fails: there it is cronhpc that refuses it.
     """
-    by = "sbatch" if dialect.prefix == SLURM.prefix else "cronhpc"
+    by = "sbatch" if dialect.as_sbatch else "cronhpc"
     if not data.strip():
         yield Problem("E226", f"nothing in it: {by} refuses an empty script.", "Write the script, or remove the file.")
     elif data.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -50,8 +50,9 @@ def comparisons(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Compare):
             sides = (node.left, *node.comparators)
             parts = [each for side in sides for each in (getattr(side, "elts", None) or [side])]
+            parts = [each.value if isinstance(each, ast.Attribute) else each for each in parts]  # SLURM.prefix
             if any(isinstance(each, ast.Constant) and each.value in DIALECTS for each in parts) or any(
-                isinstance(each, ast.Name) and each.id in {"SLURM", "LOCAL"} for each in parts
+                isinstance(each, ast.Name) and each.id in {name.upper() for name in DIALECTS} for each in parts
             ):
                 yield ast.unparse(node)
 
@@ -63,6 +64,7 @@ def comparisons(tree: ast.AST) -> Iterator[str]:
         pytest.param("x = site.batch.dialect.name != 'local'", 1, id="by the name of its dialect"),
         pytest.param("if backend in ('slurm', 'local'): pass", 1, id="by one of several names"),
         pytest.param("if site.batch.dialect is SLURM: pass", 1, id="by the dialect itself"),
+        pytest.param("if dialect.prefix != PBS.prefix: pass", 1, id="by what only one of them has"),
         pytest.param("if site.batch.dialect.runs_here: pass", 0, id="what it says of itself may be asked"),
     ],
 )
