@@ -282,7 +282,7 @@ def decide(world: World) -> Iterator[Decision]:
                 yield from _with_id(world, claim, entry, rows)
         yield from _twins(claim, by_key.pop(claim.key, []))
     for key, jobs in by_key.items():
-        why = "its slot has gone its way; this one came late, still held"
+        why = "its slot was dealt with meanwhile; this job came late, still held"
         yield from (Cancel(job.id, why, key=key) for job in jobs if job.held)
 
 

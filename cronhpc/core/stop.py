@@ -467,11 +467,10 @@ def is_pattern(name: str) -> bool:
 
 
 def _nameless(switch: Switch, known: list[str]) -> Problem:
-    shown = switch.title.partition("/")[2]
     near = alike(switch.name, known)
-    what = f"nothing is called {shown}{f'; nearest: {near}' if near else ''}."
+    what = f"nothing is called {switch.printable}{f'; nearest: {near}' if near else ''}."
     if switch.name.partition("_")[0].isdecimal():
-        what = f"no job {shown} is in the queue."
+        what = f"no job {switch.printable} is in the queue."
     fix = "It acts as soon as there is one."
     if switch.name.isprintable():
         fix = fix + " To remove it: " + command("unkill" if switch.kind == "kill" else "resume", switch.name)

@@ -99,10 +99,14 @@ class Switch:
     expires: int | None = None
 
     @property
-    def title(self) -> str:
-        """`kill/NAME` on one printable line: whoever may write there chooses the name."""
+    def printable(self) -> str:
+        """Its name on one printable line: whoever may write there chooses it."""
         name = " ".join("".join(c if c.isprintable() else " " for c in self.name).split())
-        return f"{self.kind}/{name if len(name) <= _LONGEST_TITLE else name[:_LONGEST_TITLE] + '…'}"
+        return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind}/{self.printable}"
 
     def expired(self, now: int) -> bool:
         """Whether its `expires:` has passed."""
@@ -114,7 +118,7 @@ class Switch:
         return f"{self.title}, by {self.by}" + (f": {self.reason}" if self.reason else "")
 
 
-_LONGEST_TITLE = 80  # characters
+_LONGEST_NAME = 80  # characters
 
 
 @dataclass(frozen=True, slots=True)

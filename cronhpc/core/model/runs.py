@@ -129,7 +129,7 @@ def log_name(pattern: str, known: Mapping[str, str], *, as_glob: bool = False) -
 PAUSED = "cronhpc-paused/"  # prepended to the comment of a task that we hold, the directory's id behind it
 TOKEN = "cronhpc="  # noqa: S105 - the mark in a job's comment, no secret
 _LONGEST_COMMENT = 1024  # bytes; Slurm refuses a longer one
-_COMMENT_ROOM = 1000  # with a pause's mark before it, it still fits
+_COMMENT_ROOM = 1000  # with the tag of a pause before it, it still fits
 
 
 def link_names(directory_id: str) -> tuple[str, str]:
@@ -420,7 +420,7 @@ class Job:
 
     @property
     def own_comment(self) -> str:
-        """The comment without the mark of a pause."""
+        """The comment without the tag of a pause."""
         return self.comment.partition(" ")[2] if self.comment.startswith(PAUSED) else self.comment
 
 

@@ -479,7 +479,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A pause switch reaches these pending tasks that nobody holds; held and marked in one update."""
+    """A pause switch reaches these pending tasks that nobody holds; held and tagged in one update."""
 
     switch: Switch
     jobs: tuple[Job, ...]
@@ -487,7 +487,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Unhold:
-    """Their pause switch is gone: tasks that we marked are released and their comment restored."""
+    """Their pause switch is gone: tasks that we tagged are released and their comment restored."""
 
     jobs: tuple[Job, ...]
 
