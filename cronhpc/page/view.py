@@ -203,15 +203,15 @@ def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hove
     live = _live_runs(entry, style.now)
     kind = _kind(entry, last)
     upcoming, name = entry.next, text.name(entry.name)
-    to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
+    to_come = blocked or (style.clock(upcoming) if upcoming else "-")
     result = runs.result_words(last) if last else _at_work(live) if live else "not yet"
     return _past_and_present(entry.name, live, past, hover, style) | {
         "order": (_ORDER[kind], entry.name),
         "kind": kind,
-        "state": result if not blocked or blocked == "-" else blocked,
+        "state": blocked or result,
         "why": _why(entry, style),
         "next_path": following(slots, style.now),
-        "held": bool(blocked) and blocked != "-",
+        "held": blocked != "",
         "next": to_come,
         "source": text.clean(entry.source),
         "schedule": text.one_line(entry.schedule or (entry.series.when if entry.series else "")),

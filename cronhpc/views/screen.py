@@ -203,11 +203,15 @@ def _entries(rows: Sequence[Row], style: Style, most: int | None = None) -> list
 
 
 def _sort_key(entry: EntryStatus) -> tuple[bool, int, str]:
-    return blocked(entry) != "", entry.next or LATEST, entry.name
+    return _has_no_next(entry), entry.next or LATEST, entry.name
+
+
+def _has_no_next(entry: EntryStatus) -> bool:
+    return blocked(entry) != "" or not (entry.next or entry.series)
 
 
 def blocked(entry: EntryStatus) -> str:
-    """Why nothing is to come, in a word or two; "" where a slot is."""
+    """Why nothing is to come, in a word or two; "" where nothing is in the way."""
     if entry.switch:
         return switch_verb(entry.switch)
     reason, series = entry.reason, entry.series
@@ -217,7 +221,7 @@ def blocked(entry: EntryStatus) -> str:
         return "last piece"
     if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED}:
         return str(reason)
-    return "" if entry.next or series else "-"
+    return ""
 
 
 def _entry_cells(entry: EntryStatus, style: Style, seen: Instant, about: str) -> list[Cell]:
@@ -249,9 +253,8 @@ def _live_cells(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> lis
 
 
 def _next(entry: EntryStatus, style: Style) -> Cell:
-    word = blocked(entry)
-    if word:
-        return word, "" if word == "-" else "yellow"
+    if word := blocked(entry):
+        return word, "yellow"
     at = entry.next
     if at is None:
         when = text.one_line(entry.series.when) if entry.series else "-"
@@ -275,7 +278,7 @@ def _hints(known: Status, style: Style) -> list[str]:
     """What to do next, for those who have just begun."""
     if not known.entries:
         return ["", *_first_steps(known, style)]
-    new = [e for e in known.entries if not (e.last or e.runs or blocked(e))]
+    new = [e for e in known.entries if not (e.last or e.runs or _has_no_next(e))]
     lines = [_new_entry_hint(entry, style) for entry in new] if len(new) == 1 else []
     if len(new) > 1:  # the table says which
         fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
