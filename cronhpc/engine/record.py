@@ -153,11 +153,12 @@ class _Keeper:
             self.states[name] = replace(state, watermark=slot, next_slot=following, blocked_reason="")
 
     def _had_its_turn(self, name: str, key: Key) -> None:
+        """It is its claim's from now on: what is due before it stays so."""
         if key.by_hand:
             return
-        if key.slot <= self.world.now:  # one to come is its claim's own
-            self._used(name, key.slot)
-        self.states[name] = replace(self.states.get(name, NEW_STATE), blocked_since=0)
+        state = self.states.get(name, NEW_STATE)
+        reason = "" if key.slot <= self.world.now else state.blocked_reason
+        self.states[name] = replace(state, blocked_since=0, blocked_reason=reason)
         self.served.add(name)
 
     def _due_still(self, name: str, why: str) -> None:
@@ -397,12 +398,23 @@ class _Keeper:
 
     # --- to disk
 
+    def _pass(self, ended: Iterable[Key]) -> None:
+        """The watermark passes what has ended, before anybody forgets it; also of an entry whose file may come back."""
+        names = {claim.key.entry: claim.name for claim in (*self.world.claims, *self.finished) if claim.name}
+        for key in ended:
+            name = self.names.get(key.entry) or names.get(key.entry, key.entry)
+            state = self.states.get(name)
+            if state is not None and not key.by_hand and state.watermark < key.slot <= self.world.now:
+                self.states[name] = replace(state, watermark=key.slot)
+
     def write_history(self) -> None:
         if self.rows:
             history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
-        self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, self.world.believed)
+        believed = range(self.world.now + 1, self.world.believed + 1)
+        self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, believed)
+        self._pass([*self.forgettable, *(claim.key for claim in self.finished)])
         for name, mark in marks.items():
             if (state := self.states.get(name, NEW_STATE)).finished != mark:
                 self.states[name] = replace(state, finished=mark)
@@ -519,16 +531,17 @@ def _note_of(claim: Claim) -> str:
 
 
 def _outlived(
-    finished: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str], believed: int
+    finished: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str], to_come: range
 ) -> tuple[list[Key], dict[str, str]]:
     """Claims to forget, and for each entry's name the newest finished one, which stays and need not be opened again.
 
-    Slots later than `believed` were made by a clock that was ahead: none of them is the newest.
+    One that has ended before its slot, which is `to_come`, stays until then: no watermark passes it so far. Slots later
+    than those were made by a clock that was ahead: none of them is the newest.
     """
     present = {claim.key for claim in claims}
     newest: dict[str, Key] = {}
     for key in (claim.key for claim in (*claims, *finished) if claim.state is ClaimState.FINISHED):
-        if key.by_hand or key.slot > believed:
+        if key.by_hand or key.slot >= to_come.stop:
             continue
         if key.entry not in newest or newest[key.entry] < key:
             newest[key.entry] = key
@@ -543,8 +556,8 @@ def _outlived(
         )
         if waits:
             continue
-        if key.by_hand or key != newest.get(key.entry) or key.entry not in names:
-            forget.append(key)
-        else:
+        if key == newest.get(key.entry) and key.entry in names:
             marks[names[key.entry]] = str(key)
+        elif key.by_hand or key.slot not in to_come:
+            forget.append(key)
     return forget, marks

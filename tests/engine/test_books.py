@@ -76,10 +76,10 @@ SITUATIONS: dict[str, Kept] = {
         (Wait(E, at("14:00"), Reason.BUDGET, "no more"),),
         {"blocked_since": at("14:01"), "blocked_reason": "over budget: no more"},
     ),
-    "the job of a lost answer is found: its entry has had its turn": Kept(
+    "the job of a lost answer is found: its entry has had its turn, and a slot before it has its own": Kept(
         state("13:00", blocked_since=at("14:01"), blocked_reason="no answer"),
         (Adopt(FIRST, "7"),),
-        {"blocked_since": 0, "blocked_reason": "", "watermark": at("14:00")},
+        {"blocked_since": 0, "blocked_reason": "", "watermark": at("13:00")},
     ),
     "… and its slot is still to come": Kept(
         state("13:00", blocked_since=at("14:01")),
@@ -179,6 +179,10 @@ LEFT: dict[str, Left] = {
     "one waits for a further attempt: left alone": Left((done("13:00", retry_at=NOW), done("14:00")), [], {"e": T14}),
     "… which is made: forgotten": Left((done("13:00", retry_at=NOW), done("13:00", 2)), [T13], {"e": T13[:-1] + "2"}),
     "its entry is gone: forgotten": Left((done("13:00"),), [T13], {}, {}),
+    "two were started by hand and ended before their slots: both stay until those have come": Left(
+        (done("13:00"), done("15:00"), done("16:00")), [T13], {"e": "e@20261127T1600Z.1"}
+    ),
+    "… and their entry is gone: it may come back by then": Left((done("15:00"), done("16:00")), [], {}, {}),
     "known to be finished, and not opened: forgotten as well": Left(
         (claim("e", "12:00", ClaimState.FINISHED), done("13:00")), [T12], {"e": T13}
     ),
@@ -188,7 +192,7 @@ LEFT: dict[str, Left] = {
 @pytest.mark.parametrize("s", LEFT.values(), ids=LEFT)
 def test_of_finished_claims_the_newest_of_an_entry_stays(s: Left) -> None:
     finished = [each for each in s.claims if each.job_end is not None]
-    forgotten, stays = _outlived(finished, s.claims, s.names, at("14:05"))
+    forgotten, stays = _outlived(finished, s.claims, s.names, range(at("14:05") + 1, at("23:59")))
     assert ([str(each) for each in forgotten], stays) == (s.forgotten, s.stays)
 
 

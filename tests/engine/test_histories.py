@@ -144,7 +144,8 @@ class Story:
         self.cluster = Cluster(self)
         policies = {"catch_up": self.random.choice(("latest", "all")), "overlap": self.random.choice(("skip", "allow"))}
         self.entry = self._entry(self.random.choice(SCHEDULES), policies)
-        self.versions = [(BEGIN, self.entry)]
+        self.versions: list[tuple[int, Entry | None]] = [(BEGIN, self.entry)]
+        self.gone = False
         self.switches: tuple[Any, ...] = ()
         self.started = True
         self.faults = self.stale = True
@@ -190,7 +191,7 @@ class Story:
             self.now + skew,
             ID,
             self.settings,
-            (replace(self.entry, fresh=fresh),),
+            () if self.gone else (replace(self.entry, fresh=fresh),),
             states=memory.entries,
             kept=memory.scheduler,
             switches=Switches(self.switches),
@@ -253,6 +254,8 @@ class Story:
         self.cluster.limit = 10_000
         self.switches = ()
         self.started = True
+        if self.gone:
+            self.come_or_go()
         for _ in range(8):
             self.now += 200
             self.tick()
@@ -262,7 +265,7 @@ class Story:
         if lot < 0.12:
             schedule = self.random.choice((*SCHEDULES, self.entry.schedule))
             self.entry = self._entry(schedule, {"catch_up": self.entry.policies.catch_up, "overlap": "allow"})
-            self.versions.append((self.now, self.entry))
+            self.versions.append((self.now, None if self.gone else self.entry))
             self.log.append(f"{self.now - BEGIN}: edit {schedule}")
             self.now += self.random.choice((1, 10))
         elif lot < 0.2:
@@ -279,6 +282,21 @@ class Story:
                     return
             self.started = not self.started
             self.log.append(f"{self.now - BEGIN}: started {self.started}")
+        elif lot < 0.33:
+            self.come_or_go()
+        elif lot < 0.36:
+            self.log.append(f"{self.now - BEGIN}: their owner starts what waits for its time")
+            for job_id in self.cluster.begin:
+                self.cluster.begin[job_id] = min(self.now, self.cluster.begin[job_id])
+            self.now += 70
+            self.cluster.advance(self.now)
+
+    def come_or_go(self) -> None:
+        """The entry's file is put away, or comes back."""
+        self.gone = not self.gone
+        self.entry = replace(self.entry, born=self.now)
+        self.versions.append((self.now, None if self.gone else self.entry))
+        self.log.append(f"{self.now - BEGIN}: gone {self.gone}")
 
     # --- what must hold
 
@@ -307,6 +325,8 @@ class Story:
         found = []
         ends = [*(since for since, _ in self.versions[1:]), self.clean[-1]]
         for (since, version), until in zip(self.versions, ends, strict=True):
+            if version is None:
+                continue
             schedule = schedule_of(version)
             slot = schedule.next_epoch(since)
             while (after := schedule.next_epoch(slot)) < until - 120:
