@@ -357,7 +357,7 @@ def _without_job(world: World, claim: Claim, entry: Entry | None, why: str = "")
     unreadable = entry is not None and (entry.problem is not None or entry.fresh)
     if claim.holds and not unreadable and (entry is None or not slots.has_slot(entry, claim)):
         lacks = "its entry is gone" if entry is None else "its entry was changed, and has no such slot"
-        if entry is None or entry.born <= claim.key.slot or to_come:
+        if to_come or (why if entry is None else entry.born <= claim.key.slot):
             yield Withdraw(claim.key, claim.name, "", why or lacks, drops=True)
         else:  # it had come before that
             yield Finish(claim.key, claim.name, JobEnd(Result.MISSED, detail=lacks))

@@ -372,7 +372,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "claimed, no job, and its entry is gone: so is its slot": (ahead(step=CLAIMED, entries=()), ["withdraw -"]),
-    "… when that has come": (ahead(step=CLAIMED, entries=(), now="14:01"), ["withdraw -"]),
+    "… when that has come: told": (ahead(step=CLAIMED, entries=(), now="14:01"), ["finish missed"]),
     "claimed, no job, and the schedule was edited: the claim goes with its slot": (
         ahead(step=CLAIMED, entries=(EDITED,), now="13:59"),
         ["withdraw -", "ahead #1"],
