@@ -26,6 +26,7 @@ from cronhpc.core.model import IN_ORDER, Claim, ClaimState, JobEnd, Key, Result
 from cronhpc.cron.values import replace
 from cronhpc.store import decode
 from cronhpc.store.files import (
+    beside,
     create_once,
     decoded,
     is_listed,
@@ -255,7 +256,8 @@ class Claims:
         Where that has been done while this tick stood still, the steps are another job's, and stay.
         """
         for suffix in _STEPS:
-            step, aside = self.folder / f"{key}{suffix}", self.folder / f".{key}{suffix}.{os.getpid()}.tmp"
+            step = self.folder / f"{key}{suffix}"
+            aside = beside(step)
             if self._body(key, suffix)[0].get("id") == job_id and move(step, aside):
                 if (decoded(read_listed(aside)) or {}).get("id") == job_id:
                     remove(aside)

@@ -112,6 +112,11 @@ def _lost_reply(path: Path) -> OSError:
     return OSError(errno.EIO, "the file system did something and said that it failed", str(path))
 
 
+def beside(path: Path) -> Path:
+    """A name beside `path` that nobody else has; `sweep` removes what a killed tick leaves of it."""
+    return Path(_temporary(path))
+
+
 def _temporary(path: Path) -> str:
     return f"{path.parent}/.{path.name[:180]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
 
@@ -212,7 +217,7 @@ def move(before: Path, after: Path) -> bool:
 
 def must_take_links(folder: Path) -> None:
     """Raises OSError where `folder` lies on a file system without hard links; leaves nothing behind."""
-    name = Path(_temporary(folder / "link"))
+    name = beside(folder / "link")
     try:
         create_once(name, b"tried")
         remove(name)

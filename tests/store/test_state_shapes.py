@@ -22,7 +22,7 @@ from cronhpc.batch.local import Local, supervisor
 from cronhpc.core.model import EntryState, Job, JobEnd, Key, LinkRecord, Result
 from cronhpc.store import decode, history, lease, memory, scheduler
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import Paths
+from cronhpc.store.files import Paths, sweep
 from tests.cli.test_cli import Shell
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -308,6 +308,19 @@ def test_which_job_was_taken_back(tmp_path: Path, data: bytes, job_id: str | Non
     (found,) = claims.read(set())
     assert (found.job_id, found.taken_back, found.damaged) == (job_id, taken_back, False)
     assert claims.job_ids([key]) == {key: job_id}
+
+
+def test_what_a_tick_that_is_killed_while_a_job_is_ended_leaves_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims, key = Claims(tmp_path), Key("backup", 1795831800)
+    claims.make(key, "backup", "me", NOW)
+    claims.record(key, "7", NOW)
+    monkeypatch.setattr("cronhpc.store.claims.remove", lambda _: sys.exit("killed"))
+    with pytest.raises(SystemExit):
+        claims.end_job(key, "7")
+    sweep(tmp_path, sys.maxsize)
+    assert [each.name for each in tmp_path.iterdir()] == [str(key)]
 
 
 def test_the_step_of_a_run_taken_back_outlives_its_claim_until_the_slot_is_claimed_no_more(tmp_path: Path) -> None:
