@@ -441,12 +441,12 @@ def _deadline(claim: Claim, entry: Entry) -> int | None:
 
 
 def deadline_of(entry: Entry, slot: int) -> int | None:
-    """The instant until which `slot` may still be submitted: its own deadline, else the next slot; None: for ever."""
+    """The last second in which `slot` may be submitted: its own deadline, else the next slot's eve; None: for ever."""
     if entry.policies.deadline is not None:
         return slot + entry.policies.deadline
     if entry.policies.catch_up == "all" or not entry.schedule:
         return None
-    return slots.schedule_of(entry).next_epoch(slot)
+    return slots.schedule_of(entry).next_epoch(slot) - 1  # else both would be submitted by the tick at the next one
 
 
 def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:

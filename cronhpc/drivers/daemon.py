@@ -355,9 +355,10 @@ class Daemon:
             at.append(now + 3)
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
-        at += [c.retry_at for c in world.claims if c.retry_at is not None and c.retry_at > now]
-        done = (o.decision for o in report.outcomes if o.done is Done.OK)
-        over = {d.key for d in done if isinstance(d, Finish) and d.retry_at is None}  # by this very tick
+        at += [c.retry_at for c in world.claims if c.retry_at is not None and c.retry_at > world.now]
+        ended = [o.decision for o in report.outcomes if o.done is Done.OK and isinstance(o.decision, Finish)]
+        at += [d.retry_at for d in ended if d.retry_at is not None]  # found by this very tick
+        over = {d.key for d in ended if d.retry_at is None}
         live = any(c.state is not ClaimState.FINISHED and c.key not in over for c in world.claims)
         if live or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
             at.append(now + _QUEUE)

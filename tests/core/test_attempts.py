@@ -239,6 +239,15 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
         unfinished(FINISHED, of={"job_end": JobEnd(Result.FAILED), "retry_at": at("14:30")}),
         [],
     ),
+    "finished, its retry is due when the next slot is: that one alone, or two would run at once": (
+        unfinished(
+            FINISHED,
+            of={"job_end": JobEnd(Result.FAILED), "retry_at": at("14:59")},
+            entries=(entry(retries=2),),
+            now="15:00",
+        ),
+        ["finish failed", "submit #1"],
+    ),
     "finished, its retry is due, and its entry has had as many as it may beyond its schedule: it waits": (
         unfinished(
             FINISHED,

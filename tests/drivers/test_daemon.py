@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Call, Settings, SwitchSetting
+from cronhpc.core.model import Call, ClaimState, Done, Outcome, Settings, SwitchSetting
 from cronhpc.core.plan import plan
 from cronhpc.drivers.daemon import Bell, Daemon, Place, Watch, watched
 from cronhpc.engine import init
@@ -253,6 +253,31 @@ def test_the_next_tick_comes_with_the_next_slot(began: str, took: float, after: 
         site = replace(site, states={"e": worlds.state("14:00")})
     daemon = Daemon(lambda: pytest.fail("not opened"), lambda: site.now + took, lambda _: None)
     report = Report(site, plan(site), ())
+    assert daemon._wanted(report) == pytest.approx(after)
+    daemon.bell.close()
+
+
+RETRIES = {  # when the run ended that this tick saw, the delay, and after how many seconds the next tick is wanted
+    "it is due within the half minute": ("14:00:05", 35, 9.5),
+    "it is due already": ("14:00:05", 20, 0.05),
+}
+
+
+@pytest.mark.parametrize(("ended", "delay", "after"), RETRIES.values(), ids=RETRIES)
+def test_a_further_attempt_comes_when_its_delay_is_over(ended: str, delay: int, after: float) -> None:
+    """Also that of a run whose end the tick has just found: it waits for no look at the queue."""
+    of = worlds.key("e", "14:00")
+    failed = worlds.job(7, "FAILED", of=of, ended=worlds.at(ended))
+    site = worlds.world(
+        "14:00:30",
+        worlds.entry(retries=1, retry_delay=delay),
+        jobs=(failed,),
+        states={"e": worlds.state("14:00")},
+        claims=(worlds.claim("e", "14:00", ClaimState.RELEASED, "7"),),
+    )
+    planned = plan(site)
+    daemon = Daemon(lambda: pytest.fail("not opened"), lambda: site.now + 0.5, lambda _: None)
+    report = Report(site, planned, tuple(Outcome(each, Done.OK) for each in planned.decisions))
     assert daemon._wanted(report) == pytest.approx(after)
     daemon.bell.close()
 
