@@ -67,9 +67,10 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     seen = slots.Seen.of(world)
     # What this very tick cancels or knows to have ended is in no other run's way.
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
+    going = {each.key.entry: each for each in tried if isinstance(each, Submit)}
     of_others: list[Decision] = []
     for entry in world.entries:
-        to_begin, rows = _apart(world, _entry(world, entry, seen, lives))
+        to_begin, rows = _apart(world, _entry(world, entry, seen, lives, going.get(entry_id(entry.name))))
         ahead += to_begin
         if any(isinstance(each, Submit) for each in rows):
             turns.append(rows)
@@ -168,7 +169,10 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     return None
 
 
-def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterator[Decision]:
+def _entry(
+    world: World, entry: Entry, seen: slots.Seen, lives: Lives, going: Submit | None = None
+) -> Iterator[Decision]:
+    """Its slots. `going`: an attempt of an earlier slot that this very tick submits."""
     state = world.states.get(entry.name, NEW_STATE)
     if entry.problem is not None and not entry.schedule:
         yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
@@ -189,7 +193,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterat
     lasting = [claim.job_id or "" for claim in before if world.now - claim.key.slot >= left]
     doubt = next((why for each in live if (why := lives.absent.get(each)) is Absence.ONE_LOOK), None)
     for slot in due.slots:
-        decision = _slot(world, entry, slot, overlapping=live, doubt=doubt)
+        decision = _beside(entry, slot, going) or _slot(world, entry, slot, overlapping=live, doubt=doubt)
         yield decision
         if isinstance(decision, Wait):
             return  # later slots wait behind an earlier one that stays due
@@ -202,6 +206,18 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterat
                 return
             live, doubt = [], None  # catch-up slots of one tick do not count as overlapping
     yield from _ahead(world, entry, due, seen, overlapping=lasting)
+
+
+def _beside(entry: Entry, slot: int, going: Submit | None) -> Decision | None:
+    """What is in the way of a slot that is due while an earlier one's attempt is submitted by the same tick."""
+    if going is None:
+        return None
+    why = f"attempt {going.key.attempt} of an earlier slot begins now"
+    if entry.policies.overlap == "queue":
+        return Wait(entry, slot, Reason.QUEUED, why)
+    if entry.policies.overlap == "skip" and going.reason is Reason.RETRY:  # others are as slots that are caught up
+        return Skip(entry, slot, Result.SKIPPED, Reason.RUNNING, why)
+    return None
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:

@@ -47,7 +47,7 @@ from cronhpc.engine.act import Actor
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
-from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, said, state, switch, world
+from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, planned, said, state, switch, world
 
 E = entry(deadline=3600)
 USED = {"e": state("14:00")}
@@ -285,6 +285,20 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
 @pytest.mark.parametrize(("situation", "expected"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
 def test_an_unfinished_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
     assert sorted(decided(situation)) == sorted(expected)
+
+
+BESIDE = {  # what comes of the slot that is due when the tick submits a further attempt of the one before, by --overlap
+    "skip": ["retry 14:00 #2", "used up 15:00 skipped (1)", "wait 16:00 not due"],
+    "queue": ["retry 14:00 #2", "wait 15:00 waits for the previous run"],
+    "allow": ["retry 14:00 #2", "submit 15:00", "wait 16:00 not due"],
+}
+
+
+@pytest.mark.parametrize(("overlap", "expected"), BESIDE.items(), ids=BESIDE)
+def test_a_slot_that_is_due_with_a_further_attempt_gives_way_as_to_a_run(overlap: str, expected: list[str]) -> None:
+    of = {"job_end": JobEnd(Result.FAILED), "retry_at": at("14:59")}
+    entries = (entry(retries=2, deadline=7200, overlap=overlap),)
+    assert planned(unfinished(FINISHED, of=of, entries=entries, now="15:00:07")) == expected
 
 
 def test_a_job_that_has_ended_is_named_with_its_end_where_nobody_recorded_it() -> None:
