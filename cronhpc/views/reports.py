@@ -188,7 +188,7 @@ _HISTORY = (
     Column("WAITED", optional=3),
     Column("JOB", optional=1),
     Column("NODE", optional=4, least=4),
-    Column("DETAIL", least=20),
+    Column("DETAIL", least=20, wraps=True),
 )
 
 

@@ -139,6 +139,11 @@ class Column:
     name: bool = False  # cut in its middle
     wraps: bool = False  # the last one: what is wider goes on below
 
+    @property
+    def easy(self) -> int:
+        """Down to this it gives way before an optional column goes; of what goes on below nothing is lost."""
+        return self.least if self.wraps else _EASY * self.least
+
 
 Cell = str | tuple[str, str]  # text, or text and its colour
 
@@ -178,7 +183,7 @@ def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: in
     used = list(range(len(columns)))
     if not room:
         return used, widths
-    easy = [min(w, _EASY * c.least) if c.least else w for c, w in zip(columns, widths, strict=True)]
+    easy = [min(w, c.easy) if c.least else w for c, w in zip(columns, widths, strict=True)]
     for index in sorted(used, key=lambda i: -columns[i].optional):
         if _total_width(used, easy) <= room or not columns[index].optional:
             break
