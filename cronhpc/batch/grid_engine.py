@@ -263,7 +263,10 @@ def tasks_of(text: str) -> str:
     return task_list(task_numbers(text)) if text else ""
 
 
-_TRANSFER = 900  # seconds that a node may take to say that it has a job
+_TRANSFER = (
+    900  # seconds that a node may take to say that it has a job; each time that it is sent anew they begin again
+)
+_TRANSFER_UNHEARD = 120  # of a node that has said nothing at all for as long as the cell's max_unheard
 
 
 def jobs(
@@ -284,7 +287,8 @@ _NOTHING = Details("", 0, None, "", "", (), "", "")
 
 
 def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent: Container[Row]) -> Job:
-    stuck = "t" in row.state and row.at is not None and row.at < now - _TRANSFER
+    longest = _TRANSFER_UNHEARD if row in silent else _TRANSFER
+    stuck = "t" in row.state and row.at is not None and row.at < now - longest
     waits = "q" in row.state or stuck
     fault, reason = None, ""
     if "E" in row.state:
@@ -400,14 +404,14 @@ class GridEngine(ByCommands):
         self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else replace(GRID_ENGINE, tells_ends=False)
 
     def queue(self) -> Queue:
-        """All of this user's jobs that have not ended, in two questions; one more where some are held, or deleted.
+        """All of this user's jobs that have not ended, in two questions; more where some are held, sent or deleted.
 
         Raises Unreachable.
         """
         listed = self._listed()
         known = self._details([row.id for row in listed])
         held = self._listed("hu") if any("h" in row.state for row in listed) else ()
-        silent = self._listed("a", "-qs", "u") if any("d" in row.state for row in listed) else ()
+        silent = self._listed("a", "-qs", "u") if any({"d", "t"} & set(row.state) for row in listed) else ()
         return Queue(jobs(listed, known, frozenset(row.id for row in held), our_clock(), silent))
 
     def _listed(self, states: str = "a", *which: str) -> tuple[Row, ...]:

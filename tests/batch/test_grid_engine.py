@@ -70,17 +70,21 @@ def test_a_job_whose_node_does_not_say_that_it_runs_is_stuck(
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"),
+    ("state", "later", "reason", "fault"),
     [
-        pytest.param("dr", "stuck in its end: its node does not answer", id="qdel was tried, and it stays"),
-        pytest.param("r", "", id="it may run on"),
+        pytest.param("dr", 0, "stuck in its end: its node does not answer", Fault.UNENDING, id="qdel, and it stays"),
+        pytest.param("r", 3600, "", None, id="it may run on"),
+        pytest.param("t", 60, "", None, id="it has just been sent: the node may have come back"),
+        # The master sends a job anew after five minutes, and says that it begins then.
+        pytest.param("t", 240, "stuck in its start, held until: qdel -f 341", Fault.STUCK, id="it was sent to none"),
     ],
 )
-def test_a_job_that_a_silent_node_does_not_end_is_stuck(state: str, reason: str) -> None:
+def test_a_job_that_a_silent_node_neither_begins_nor_ends_is_stuck(
+    state: str, later: int, reason: str, fault: Fault | None
+) -> None:
     rows = [row._replace(state=state) for row in grid_engine.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
-    (job,) = grid_engine.jobs(rows, {}, frozenset(), NOW, rows)
-    assert (job.live, job.reason) == (True, reason)
-    assert job.fault is (Fault.UNENDING if reason else None)
+    (job,) = grid_engine.jobs(rows, {}, frozenset(), NOW + later, rows)
+    assert (job.live, job.reason, job.fault) == (True, reason, fault)
 
 
 def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
