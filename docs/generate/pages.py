@@ -149,7 +149,8 @@ def _roff(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """`text` so that roff prints just it, and every dash can be copied as a minus sign."""
+    """`text` so that roff prints just it, in any locale, and every dash can be copied as a minus sign."""
+    text = text.replace("…", "...")  # which in C's locale is a warning and a gap
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
     return "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in escaped)
 
