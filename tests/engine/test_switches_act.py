@@ -555,8 +555,8 @@ def test_a_failure_whose_further_attempt_a_newer_slot_supersedes_counts_and_is_t
     os.utime(script, (NOW - 900, NOW - 900))
     claims, key = Claims(root / "state" / "claims"), Key("r", NOW - 120 - NOW % 60)
     assert claims.make(key, "r", "a tick", NOW - 100)
-    claims.finish(key, "r", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW - 90, retry_at=NOW - 80)
-    for now, failures in ((NOW - 90, 0), (NOW + 5, 1)):
+    claims.finish(key, "r", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW - 98, retry_at=NOW - 80)
+    for now, failures in ((NOW - 95, 0), (NOW + 5, 1)):
         ticked(root, Fake([]), now)
         state = load(root / "state" / "entries.json").entries["r"]
         assert (state.failures, state.nodes) == (failures, ("cpu1",))
