@@ -117,7 +117,7 @@ class Seen:
     def of(cls, world: World) -> Seen:
         """Claims from a clock that was far ahead do not count."""
         believed, known = world.believed, world.claimed()
-        keys = [(c.key, c.state is ClaimState.FINISHED and c.key.slot <= world.now) for c in world.claims]
+        keys = [(claim.key, claim.had_its_turn) for claim in world.claims]
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
             if key is not None and key not in known and not (job.never_began or job.held):  # held: it goes

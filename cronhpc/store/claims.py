@@ -181,11 +181,8 @@ class Claims:
         for other in (key for key in listed if key.entry in entries and not key.by_hand and key.slot <= believed):
             behind = {key for key in mine - found if key.entry == other.entry and key < other}
             same_slot = {key for key in behind if key.slot == other.slot}
-            found |= behind if behind and self._is_finished(other, listed[other]) else same_slot
+            found |= behind if behind and "" in listed[other] and self._read(other, {""}).had_its_turn else same_slot
         return found
-
-    def _is_finished(self, key: Key, suffixes: Container[str]) -> bool:
-        return "" in suffixes and "ending" in self._body(key, "")[0]
 
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is finished."""

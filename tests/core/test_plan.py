@@ -697,8 +697,19 @@ def test_a_slot_before_claimed_ones_is_due_by_itself(policy: str, expected: list
     assert seen.due(w, e, state("12:30")).next == at("15:00")
     ended = replace(w, claims=(CLAIMED_AHEAD[0], replace(CLAIMED_AHEAD[1], state=ClaimState.FINISHED)))
     assert Seen.of(ended).due(ended, e, state("12:30")).slots == (at("14:30"),), "up to one that has ended all are"
-    ahead = replace(w, claims=(*CLAIMED_AHEAD, claim("e", "16:00", ClaimState.FINISHED)))
+    refused = claim("e", "16:00", ClaimState.FINISHED, job_end=JobEnd(Result.CANCELLED, ended=at("14:20")))
+    ahead = replace(w, claims=(*CLAIMED_AHEAD, replace(refused, at=at("14:25"))))
     assert planned(ahead) == expected, "one that has ended before its time tells nothing of those before it"
+
+
+@pytest.mark.parametrize(
+    ("ended", "noted"), [("16:01", "14:25"), ("14:29", "16:02")], ids=["by the controller's clock", "by another's"]
+)
+def test_by_a_clock_that_is_behind_a_slot_before_one_that_has_ended_is_used_up(ended: str, noted: str) -> None:
+    """The state was lost, and only the newest claim tells."""
+    ran = claim("e", "16:00", ClaimState.FINISHED, "9", job_end=JobEnd(Result.OK, 0, ended=at(ended)))
+    w = one("14:30:10", entry(schedule="*/30 * * * *"), claims=(replace(ran, at=at(noted)),))
+    assert planned(w) == ["wait 16:30 not due"]
 
 
 @pytest.mark.parametrize("logs", [1, 0])

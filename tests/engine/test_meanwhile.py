@@ -406,6 +406,7 @@ class Late(NamedTuple):
     state: EntryState = EntryState()
     history: tuple[Key, ...] = ()
     ended: bool = False  # theirs
+    now: str = "14:05"  # by our clock
 
 
 FIRST, SECOND, BY_HAND = key("e", "13:00"), key("e", "13:00", 2), key("e", "13:00", by_hand=True)
@@ -415,6 +416,9 @@ LATE: dict[str, Late] = {
     "its slot was used up while we stood still": Late(FIRST, late=True, state=state("13:00")),
     "what was used up is of a clock far ahead": Late(FIRST, late=False, state=state("2030-01-01 00:00")),
     "another has ended a later slot, and the state is lost": Late(FIRST, late=True, theirs=(K,), ended=True),
+    "another has ended a later slot, the state is lost, and our clock is behind": Late(
+        FIRST, late=True, theirs=(K,), ended=True, now="13:50"
+    ),
     "another has claimed a later slot: that stands for itself": Late(FIRST, late=False, theirs=(K,)),
     "another has come to its second attempt, and the state is lost": Late(FIRST, late=True, theirs=(SECOND,)),
     "another has claimed an earlier slot": Late(FIRST, late=False, theirs=(key("e", "12:00"),)),
@@ -444,7 +448,7 @@ def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> No
     rows = [{"what": "run", "key": str(each), "at": at("13:30")} for each in s.history]
     history.append(paths.history, rows, host="login1", now=at("13:30"))
     site: Any = SimpleNamespace(paths=paths, batch=Batch((), None), host="login1", settings=Settings())
-    actor = Actor(site, world("14:05"))
+    actor = Actor(site, world(s.now))
     row = Submit(entry(), s.ours, Reason.SUBMIT)
     assert actor.submitter._in_time([row]) == ([] if s.late else [row])
     assert claims.exists(s.ours) != s.late

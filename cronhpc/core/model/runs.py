@@ -221,6 +221,15 @@ class Claim:
     fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
     taken_back: str = ""  # the job that we cancel before its slot has come, or have cancelled: it may have begun
 
+    @property
+    def had_its_turn(self) -> bool:
+        """Whether it has ended, and not before its slot had come: then no slot before it is due any more.
+
+        By the controller's clock, or by whose noted it: ours may be behind.
+        """
+        ended = self.job_end.ended if self.job_end is not None else None
+        return self.state is ClaimState.FINISHED and max(self.at or self.key.slot, ended or 0) >= self.key.slot
+
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
