@@ -307,8 +307,10 @@ class Actor(Progress):
             return False
         job_id = job_id or finish.job_id
         job_end, again = with_log(self.world, finish.key, finish.job_end, job_id), finish.retry_at
+        before = self.world.claimed().get(finish.key)
+        at = max(self.world.now, before.at if before is not None else 0)  # by whose clock its slot had come
         try:
-            self.claims.write_end(finish.key, finish.name, job_end, job_id, now=self.world.now, retry_at=again)
+            self.claims.write_end(finish.key, finish.name, job_end, job_id, now=at, retry_at=again)
         except OSError as error:
             self.note(finish, Done.PASSING, f"{error.strerror}: {error.filename}")
             return False

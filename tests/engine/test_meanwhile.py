@@ -262,6 +262,19 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     assert left == ([] if s.after == "gone" else [s.after])
 
 
+def test_what_began_by_a_clock_that_is_ahead_has_had_its_turn_whoever_notes_its_end(tmp_path: Path) -> None:
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    ours = claim("e", "14:05", SUBMITTED, "7")
+    ended = JobEnd(Result.OK, started=at("14:00"), ended=at("14:01"))
+    for of in (ours, replace(ours, key=key("e", "14:06"), at=at("13:59"))):
+        claims.make(of.key, "e", "another", of.at)
+        claims.record(of.key, "7", of.at)
+        site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+        Actor(site, world("14:02", claims=(of,))).carry_out(Plan((Finish(of.key, "e", ended),), at("15:00")))
+    assert [each.had_its_turn for each in claims.read(())] == [True, False], "one that somebody let begin early has not"
+
+
 def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others_are_now(tmp_path: Path) -> None:
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
