@@ -11,6 +11,7 @@ import re
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import TWO_LOOKS, absences, records, unknown
 from cronhpc.core.model import (
+    CLOCKS_APART,
     ENDS,
     FAILURES,
     LAUNCH_FAILED,
@@ -520,8 +521,10 @@ def taken_back(world: World, claim: Claim, entry: Entry | None, why: str, *, gon
 def _may_have_begun(world: World, claim: Claim, rows: list[Job]) -> bool:
     """Of a job that was taken back: whether it may have begun all the same, so that this was the slot's run."""
     known = (world.job_ends or {}).get(claim.job_id or "")
-    if not rows and known is None:  # gone, and nobody tells how
-        return claim.key.slot <= world.now and claim.state is not ClaimState.SUBMITTED
+    if not rows and known is None:  # gone, and nobody tells how; our clock may be behind
+        last = world.kept.last_tick or 0
+        now = max(world.now, last if last <= world.now + CLOCKS_APART else 0)
+        return claim.key.slot <= now and claim.state is not ClaimState.SUBMITTED
     began = known is not None and (known.result is not Result.CANCELLED or known.started is not None)
     return began or not all(job.never_began for job in rows)
 

@@ -328,6 +328,11 @@ def ahead(
     return world(now, *more.pop("entries", (E,)), jobs=jobs, **more)
 
 
+def ticked_at(clock: str, w: World) -> World:
+    """The tick before was then."""
+    return replace(w, kept=replace(w.kept, last_tick=at(clock)))
+
+
 WAITS = job(7, "PENDING", of=K, reason="BeginTime")
 AHEAD: dict[str, tuple[World, list[str]]] = {
     "all as it was: it waits for its slot": (ahead(WAITS), []),
@@ -457,6 +462,14 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
     "… it is gone at the first look: looked at again": (ahead(back="7"), []),
     "… it is gone before its slot has come": (
         ahead(back="7", absent={"7": at("13:56")}),
+        ["withdraw 7", "again #1"],
+    ),
+    "… by a clock that is behind: it had come for the tick before": (
+        ticked_at("14:01", ahead(back="7", absent={"7": at("13:56")})),
+        [],
+    ),
+    "… the tick before went by a clock that was days ahead": (
+        ticked_at("2026-12-24 14:01", ahead(back="7", absent={"7": at("13:56")})),
         ["withdraw 7", "again #1"],
     ),
     "… it is gone when that has come, and nobody tells whether it had begun": (
