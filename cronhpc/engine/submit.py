@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Done,
     EntryState,
     JobEnd,
+    Key,
     Obstacle,
     Outcome,
     Reason,
@@ -45,7 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from cronhpc.core.model import Decision, Entry, Key, Submit, World
+    from cronhpc.core.model import Decision, Entry, Submit, World
     from cronhpc.engine.site import Site
 
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
@@ -295,10 +296,21 @@ class Submitter:
         self.claims.sync()
         for row in fresh:
             if row.key in late:
-                self.claims.give_up(row.key)
+                self._passed(row)
                 taken = Obstacle.TAKEN if row.key.by_hand else None
                 self.note(row, Done.REFUSED, taken or "its slot was used up meanwhile", obstacle=taken)
         return [row for row in mine if row.key not in late]
+
+    def _passed(self, row: Submit) -> None:
+        """Our claim goes where its slot had ended before that; else others saw it, and a later one has ended since."""
+        told = row.key.by_hand or row.key.attempt > 1
+        with suppress(OSError):
+            if not told and not self._archived(row.key):
+                if self.claims.job_id(row.key) is None:
+                    why = "a later slot has had its turn, while the tick that claimed this one stood still"
+                    self._finish(row.key, row.entry.name, JobEnd(Result.MISSED, detail=why))
+                return
+        self.claims.give_up(row.key)
 
     def _late(self, rows: list[Submit]) -> set[Key]:
         """Read again after claiming: this tick may have been stopped since it read, and another went past the slot."""
@@ -324,9 +336,11 @@ class Submitter:
         return late
 
     def _archived(self, key: Key) -> bool:
-        """Whether history has this attempt of a rerun: it was made, has ended, and its claim is forgotten."""
+        """Whether history has this attempt, or tells of its slot with others: it has ended, its claim is forgotten."""
         for row in history.rows(self.site.paths.history):
-            if row.get("key") == str(key):
+            last = Key.of(str(row.get("key"))) if row.get("what") == "slot" and row.get("count") != 1 else None
+            with_others = last is not None and last.entry == key.entry and last >= key and not key.by_hand
+            if row.get("key") == str(key) or with_others:
                 return True
             if int(row.get("at") or 0) < key.slot - _BEFORE_ITS_SLOT:
                 return False

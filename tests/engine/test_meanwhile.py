@@ -420,20 +420,28 @@ class Late(NamedTuple):
     history: tuple[Key, ...] = ()
     ended: bool = False  # theirs
     now: str = "14:05"  # by our clock
+    told: bool = False  # the claim is finished: nothing else tells of its slot
 
 
 FIRST, SECOND, BY_HAND = key("e", "13:00"), key("e", "13:00", 2), key("e", "13:00", by_hand=True)
 RERUN = key("e", "13:00", 2, by_hand=True)
 LATE: dict[str, Late] = {
     "nobody has gone past its slot": Late(FIRST, late=False, state=state("12:00")),
-    "its slot was used up while we stood still": Late(FIRST, late=True, state=state("13:00")),
+    "its slot was used up while we stood still": Late(FIRST, late=True, state=state("13:00"), history=(FIRST,)),
     "what was used up is of a clock far ahead": Late(FIRST, late=False, state=state("2030-01-01 00:00")),
-    "another has ended a later slot, and the state is lost": Late(FIRST, late=True, theirs=(K,), ended=True),
+    "another has ended a later slot, and the state is lost": Late(
+        FIRST, late=True, theirs=(K,), ended=True, history=(FIRST,)
+    ),
+    "another has ended a later slot, and nobody tells of this one": Late(
+        FIRST, late=True, theirs=(K,), ended=True, told=True
+    ),
     "another has ended a later slot, the state is lost, and our clock is behind": Late(
-        FIRST, late=True, theirs=(K,), ended=True, now="13:50"
+        FIRST, late=True, theirs=(K,), ended=True, history=(FIRST,), now="13:50"
     ),
     "another has claimed a later slot: that stands for itself": Late(FIRST, late=False, theirs=(K,)),
-    "another has come to its second attempt, and the state is lost": Late(FIRST, late=True, theirs=(SECOND,)),
+    "another has come to its second attempt, and the state is lost": Late(
+        FIRST, late=True, theirs=(SECOND,), history=(FIRST,)
+    ),
     "another has claimed an earlier slot": Late(FIRST, late=False, theirs=(key("e", "12:00"),)),
     "a later slot of another entry": Late(FIRST, late=False, theirs=(key("f", "14:00"),), ended=True),
     "a later slot by a clock far ahead": Late(FIRST, late=False, theirs=(key("e", "2030-01-01 00:00"),), ended=True),
@@ -464,7 +472,10 @@ def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> No
     actor = Actor(site, world(s.now))
     row = Submit(entry(), s.ours, Reason.SUBMIT)
     assert actor.submitter._in_time([row]) == ([] if s.late else [row])
-    assert claims.exists(s.ours) != s.late
+    assert claims.exists(s.ours) == (s.told or not s.late)
+    assert [each.job_end.result for each in claims.read(()) if each.key == s.ours and each.job_end] == [
+        Result.MISSED
+    ] * s.told
     assert [each.done.name for each in actor.outcomes] == ["REFUSED"] * s.late
 
 
