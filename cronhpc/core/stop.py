@@ -389,10 +389,15 @@ def job_words(job: Job, now: int) -> str:
     return f"{words} on {job.nodes}" if job.nodes and job.state != "PENDING" else words
 
 
+_OF_A_CANCEL = (9, 15)  # SIGKILL, SIGTERM: what a cancelled job gets
+
+
 def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) -> JobEnd:
     """`job_end`, as killed where a switch ended the run: no failure, and not tried again."""
     kill_records = world.kept.kill_records.get(claim.job_id or "")
-    if kill_records is not None and (kill_records.warned or job_end.result in {Result.CANCELLED, Result.UNKNOWN}):
+    # a run that wrote down its own end knows of the signal alone
+    ended_by_us = job_end.result in {Result.CANCELLED, Result.UNKNOWN} or job_end.signal in _OF_A_CANCEL
+    if kill_records is not None and (kill_records.warned or ended_by_us):
         late = job_end.ended is not None and job_end.ended < kill_records.at
         return job_end if late else replace(job_end, result=Result.KILLED, detail=kill_records.said)
     if job_end.result is Result.FAILED and job_end.exit_code == STOPPED_EXIT:

@@ -500,6 +500,16 @@ VERDICTS: dict[str, tuple[World, JobEnd, tuple[Result, str]]] = {
         JobEnd(Result.FAILED, 3, ended=at("14:00")),
         (Result.FAILED, ""),
     ),
+    "only the run itself has told how it ended: by the signal of the cancel": (
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
+        JobEnd(Result.FAILED, 143, 15, ended=at("14:00:01")),
+        KILLED,
+    ),
+    "by such a signal before that": (
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
+        JobEnd(Result.FAILED, 143, 15, ended=at("13:59:59")),
+        (Result.FAILED, ""),
+    ),
     "nobody remembers how": (
         on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
         JobEnd(Result.UNKNOWN),
