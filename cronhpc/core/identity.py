@@ -373,7 +373,8 @@ def job_limit(world: World, outcomes: Sequence[Outcome]) -> int:
     met, before = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in outcomes), world.kept.job_limit
     jobs = queued(world) if met or before else 0
     for each in outcomes:
-        jobs += isinstance(each.decision, Submit | SubmitLink) and bool(each.job_id)
+        there = bool(each.job_id) or (met and each.obstacle is Obstacle.NO_ANSWER)
+        jobs += isinstance(each.decision, Submit | SubmitLink) and there
         jobs -= isinstance(each.decision, Withdraw) and each.done is Done.OK and not each.decision.gone
     return max(jobs, 1) if met else before if jobs <= before else 0
 

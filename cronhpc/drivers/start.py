@@ -195,7 +195,10 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     runs = [each for each in outcomes if isinstance(each.decision, Submit)]
     refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
     submitted = sum(each.done is Done.OK for each in runs)
+    horizon = report.world.now + site.settings.ahead
     met = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in report.outcomes)
+    later = [d.slot for d in report.plan.decisions if isinstance(d, Wait) and d.reason is Reason.NOT_DUE]
+    met = met or any((slot or horizon) < horizon for slot in later)  # by a limit that is known: it may not be tried
     reach = runs_ahead(report.world, report.plan, report.outcomes, report.world.now) if met else site.settings.ahead
     unit, word = (_HOUR, "h") if reach >= _HOUR else (_MINUTE, "min")
     until = f"of the next {reach // unit} {word}" if reach >= unit else "ahead"

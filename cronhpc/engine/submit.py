@@ -435,9 +435,10 @@ class Submitter:
             )
         else:
             met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
+            known = Obstacle.NO_ANSWER if isinstance(error, Unreachable) else met
             not_yet = row.begin is not None and isinstance(error, AtSubmitLimit | NotTried)  # it is not due, either
             why = f"{error.text} (no more tries in this tick)" if met else error.text
-            self.note(row, Done.REFUSED if not_yet else Done.PASSING, why, obstacle=met, cause=error.cause)
+            self.note(row, Done.REFUSED if not_yet else Done.PASSING, why, obstacle=known, cause=error.cause)
 
     def _finish_replaced(self, row: Submit) -> None:
         """The runs that made room (overlap: replace) have ended by our hand."""

@@ -209,6 +209,16 @@ def few(now: str = "08:00:10", **more: Any) -> World:
     return world(now, *given.pop("entries", two), **given)
 
 
+@pytest.mark.parametrize(("known", "limit"), [(0, 7), (5, 7)])
+def test_a_submission_without_an_answer_counts_where_the_limit_is_met(known: int, limit: int) -> None:
+    """Else the limit was taken for lower by each lost reply, and so many places stayed free."""
+    seen = few(job_limit=known)
+    [row] = [each for each in plan(few(only="a", job_limit=0)).decisions if isinstance(each, Submit)]
+    done = Outcome(row, Done.OK, job_id="9")
+    lost = Outcome(row, Done.PASSING, obstacle=Obstacle.NO_ANSWER)
+    assert job_limit(seen, (done, lost, Outcome(row, Done.REFUSED, obstacle=Obstacle.SUBMIT_LIMIT))) == limit
+
+
 def test_a_run_by_hand_has_the_place_of_the_latest_run_ahead() -> None:
     assert planned(few(only="a")) == ["withdraw 4", "submit 08:00"]
     assert planned(few(only="a", job_limit=6)) == ["submit 08:00"]

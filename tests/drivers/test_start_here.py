@@ -11,17 +11,23 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Started
+from cronhpc.core.model import Done, Outcome, SchedulerState, Started, Submit
+from cronhpc.core.plan import plan
+from cronhpc.cron.values import replace
 from cronhpc.drivers import start
 from cronhpc.drivers.start import another_daemon
 from cronhpc.engine.site import open_site
 from cronhpc.store import lease, scheduler
 from cronhpc.store.files import Paths
+from cronhpc.tick import Report
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+from tests.worlds import chain, entry, world
 
 
 def cronhpc(root: Path, *words: str) -> str:
@@ -180,6 +186,24 @@ def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
     last = [entry["last"]["slot"]] if entry["last"] else []
     waiting = [run["slot"][11:16] for run in entry["runs"] if run["ahead"]]
     return waiting, (entry["next"] or "")[11:16], [slot for slot in last if slot > known["now"]]
+
+
+def test_start_under_a_limit_that_is_known_says_how_often_to_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing more was tried, so nothing met the limit: it told of the next day, and advised a tick an hour."""
+    kept = SchedulerState(job_limit=3)
+    seen = replace(world("08:00:10", entry("a", "*/10 * * * *"), chain=chain(via="login", link_name="")), kept=kept)
+    planned = plan(seen)
+    first = [d for d in planned.decisions if isinstance(d, Submit)]
+    taken = [Outcome(each, Done.OK, job_id=str(number)) for number, each in enumerate(first[:-1])]
+    outcomes = (*taken, Outcome(first[-1], Done.PASSING))
+    monkeypatch.setattr(start, "tick", lambda *_: Report(seen, planned, outcomes))
+    monkeypatch.setattr(start, "directory_id", lambda _: "3")
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), settings=seen.settings)
+    _, lines = start._first_tick(site, lambda: seen.now)
+    assert lines[0].startswith(f"submitted {len(first) - 1} runs of the next 29 min, as no more jobs fit")
+    assert any("at least every 20 min" in each for each in lines)
 
 
 @pytest.mark.processes

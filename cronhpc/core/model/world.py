@@ -519,6 +519,7 @@ class Obstacle(StrEnum):
 
     SUBMIT_LIMIT = "the site takes no more jobs of this user"
     TAKEN = "another tick has claimed it"
+    NO_ANSWER = "its job may be in the queue"
 
 
 @dataclass(frozen=True, slots=True)
