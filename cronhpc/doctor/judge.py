@@ -181,6 +181,7 @@ class Check(Enum):
     NOT_TRIED = ("unknown", "submit",
                  "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried.",
                  _SUBMIT + " runs a job of a minute that tries it.")
+    PROBE_UNKNOWN = "unknown", "submit", "whether the probe job was taken is not known: {why}.", "Ask again."
     PROBE_REFUSED = "error", "submit", "the probe job was not taken: {why}.", "See sbatch: in cronhpc.yaml."
     PROBE_WAITS = ("unknown", "submit", "the probe job {job} did not start within {seconds:.0f} s, and was cancelled.",
                    "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h")))

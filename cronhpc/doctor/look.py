@@ -464,7 +464,8 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         try:
             job.submit()
         except BatchError as error:
-            yield Check.PROBE_REFUSED(why=error.text.rstrip("."))
+            told = Check.PROBE_UNKNOWN if isinstance(error, Unreachable) else Check.PROBE_REFUSED
+            yield told(why=error.text.rstrip("."))
             return
         yield from _options(job, clock())
         ended = job.wait(asked.timeout, this.race)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cronhpc.batch.port import Submission
-from cronhpc.core.model import Job, Problem, Queue
+from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.core.model import Job, Problem, Queue, Settings
 from cronhpc.core.model.site import Disk, Finding
 from cronhpc.doctor import look
 from cronhpc.doctor.judge import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
@@ -240,3 +243,27 @@ def test_a_held_job_is_looked_for_as_long_as_sites_cache_their_list(
     with look.ProbeJob(batch, tmp_path, "python", ()) as job:  # type: ignore[arg-type] # what it asks for is there
         assert (job.read_back(0)[1] is not None) is found
     assert batch.cancelled == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (Unreachable("sbatch: error: Socket timed out on send/recv operation"), "unknown"),
+        (Refused("sbatch: error: invalid partition specified: nosuch"), "error"),
+    ],
+)
+def test_a_probe_job_whose_reply_was_lost_is_not_told_as_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BatchError, level: str
+) -> None:
+    def submit() -> None:
+        raise error
+
+    job = SimpleNamespace(folder=tmp_path, submit=submit)
+    monkeypatch.setattr(look, "ProbeJob", lambda *_: nullcontext(job))
+    monkeypatch.setattr(look, "_connected", lambda *_: None)
+    monkeypatch.setattr(look, "existing", lambda *_: SimpleNamespace(state=tmp_path))
+    monkeypatch.setattr("cronhpc.inside.probe.Racer", lambda *_: SimpleNamespace(look=lambda _: None))
+    asked: Any = SimpleNamespace(root=tmp_path, environ={}, url="", timeout=1)
+    here: Any = SimpleNamespace(python="python")
+    [found] = look._nodes(asked, Settings(), here, int)
+    assert (found.level, found.topic) == (level, "submit")
