@@ -337,18 +337,32 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if number := sum(bool(each.job_id) for each in withdrawn):
         lines.append(f"cancelled {count(number, 'run')} that waited in the queue for a time to come")
-    lines += _ahead_words(site.batch.dialect, world, {each.key for each in withdrawn})
+    asked = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.REFUSED]
+    lines += _ahead_words(site.batch.dialect, world, {each.key for each in withdrawn}, {each.key for each in asked})
     return Started(world, outcomes, tuple(lines))
 
 
-def _ahead_words(dialect: Dialect, world: World, withdrawn: Container[Key]) -> list[str]:
-    """Runs that wait for a slot of the next minutes are no links: they start all the same."""
+def _ahead_words(dialect: Dialect, world: World, withdrawn: Container[Key], asked: Container[Key]) -> list[str]:
+    """Runs that wait for a slot of the next minutes are no links: they start all the same.
+
+    `asked`: cancelled, and shown still by a queue whose answer may be a minute old.
+    """
     waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.FINISHED]
-    ahead = [c.job_id for c in waiting if c.job_id and c.key not in withdrawn]
-    if not ahead:
-        return []
-    jobs = count(len(ahead), "job")
-    return [f"submitted ahead, and still to run: {jobs}; if they shall not: " + cancelling(dialect, *ahead)]
+    ahead = [c for c in waiting if c.job_id and c.key not in withdrawn]
+    left = [c.job_id or "" for c in ahead if c.key not in asked]
+    shown = [c.job_id or "" for c in ahead if c.key in asked]
+    lines = []
+    if left:
+        lines.append(
+            f"submitted ahead, and still to run: {count(len(left), 'job')}; if they shall not: "
+            + cancelling(dialect, *left)
+        )
+    if shown:
+        lines.append(
+            f"cancelled, and the queue shows still: {count(len(shown), 'job')}; if a minute later it does: "
+            + cancelling(dialect, *shown)
+        )
+    return lines
 
 
 def _links(site: Site) -> list[tuple[Job, LinkRecord]]:

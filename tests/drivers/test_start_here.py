@@ -16,18 +16,19 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Done, Outcome, SchedulerState, Started, Submit
+from cronhpc.core.model import ClaimState, Done, Outcome, SchedulerState, Started, Submit
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
 from cronhpc.drivers import start
 from cronhpc.drivers.start import another_daemon
 from cronhpc.engine.site import open_site
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import lease, scheduler
 from cronhpc.store.files import Paths
 from cronhpc.tick import Report
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
-from tests.worlds import chain, entry, world
+from tests.worlds import chain, claim, entry, world
 
 
 def cronhpc(root: Path, *words: str) -> str:
@@ -186,6 +187,16 @@ def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
     last = [entry["last"]["slot"]] if entry["last"] else []
     waiting = [run["slot"][11:16] for run in entry["runs"] if run["ahead"]]
     return waiting, (entry["next"] or "")[11:16], [slot for slot in last if slot > known["now"]]
+
+
+def test_stop_does_not_tell_what_it_has_cancelled_as_still_to_run() -> None:
+    """Behind a cached squeue it told so of all that waited, though their cancel had been taken."""
+    one, two = (claim("a", clock, ClaimState.RELEASED, job_id) for clock, job_id in (("09:00", "1"), ("10:00", "2")))
+    lines = start._ahead_words(SLURM, world("08:00", claims=(one, two)), (), {two.key})
+    assert lines == [
+        "submitted ahead, and still to run: 1 job; if they shall not: scancel 1",
+        "cancelled, and the queue shows still: 1 job; if a minute later it does: scancel 2",
+    ]
 
 
 def test_start_under_a_limit_that_is_known_says_how_often_to_tick(
