@@ -181,7 +181,7 @@ class Records:
         return late <= _ROUNDED and (certain or self._alike(record.owner, job))
 
     def _has_its_log(self, owner: Owner, job: Job) -> bool:
-        return owner.key is not None and f"/{owner.key.log_stem(job.id)}" in job.output
+        return owner.key is not None and f"/log/{owner.key.entry}/{owner.key.log_stem(job.id)}" in job.output
 
     def _says(self, owner: Owner, job: Job) -> bool:
         """Whether the job's own comment says the same."""

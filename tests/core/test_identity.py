@@ -155,6 +155,18 @@ LOG = "/cron/log/e/20261127T1400Z-9.out"
             job(9, name="e", command=SCRIPT, output="/home/u/slurm-9.out", submitted=at("14:01")), None, id="by hand"
         ),
         pytest.param(job(9, name="e", command=SCRIPT, output=LOG, submitted=at("12:00")), None, id="long before"),
+        pytest.param(
+            job(
+                9,
+                "COMPLETED",
+                comment="own",
+                command="/cron/state/stubs/run.slurm",
+                submitted=at("14:01"),
+                output=LOG.replace("/e/", "/f/"),
+            ),
+            None,
+            id="another entry's run of that slot",
+        ),
     ],
 )
 def test_a_claim_without_id_finds_its_job(row: Job, *, adopted: bool | None) -> None:
