@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Instant, Plan, Problem, Skip, Submit, Wait, World, command
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, grouped
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
 from cronhpc.views.decisions import decision_facts, words
@@ -70,6 +70,7 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: ToRe
 
 # --- the screen ----------------------------------------------------------------------------------------------------
 
+_SHOWN = 2  # runs to come of an entry; a day's of them, where only login nodes submit, are told in a line
 _COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20, wraps=True))
 
 
@@ -79,8 +80,14 @@ def render(known: Planned, style: Style) -> str:
     due = f"{known.due} due" if known.due else "none due"
     head = f"now {style.clock(known.now, seconds=True)}, {entries}, {due}"
     lines: list[list[Cell]] = []
+    to_come = grouped((each for each in known.decisions if each.get("begin")), lambda each: each["entry"])
+    folded = {id(each): rows for rows in to_come.values() if len(rows) > _SHOWN + 1 for each in rows[_SHOWN:]}
     for decision in known.decisions:
         whom, (verb, colour, why) = words(decision, style)
+        if rows := folded.get(id(decision)):
+            if decision is not rows[_SHOWN]:
+                continue
+            why = f"and {len(rows) - _SHOWN} more, the last at {style.at(rows[-1]['begin'])}"
         lines.append([whom, (verb, colour), why])
     if known.chain_wanted and known.wake:
         lines.append(["next tick", "wanted", f"{style.clock(known.wake)} ({style.distance(known.wake)})"])

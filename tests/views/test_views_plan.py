@@ -53,6 +53,19 @@ def test_an_array_s_log_has_a_name_for_each_task() -> None:
     assert "log/backup/20261127T1300Z-%A_%a.out" in screen(world)
 
 
+def test_of_the_many_runs_of_an_entry_that_are_queued_ahead_two_are_shown_and_the_last_one_is_named() -> None:
+    chain = replace(WORLD.chain, via="login")
+    entries = (entry("backup", "0 * * * *"), entry("sync", "30 20 * * *"))
+    known = {"backup": model.EntryState(watermark=at("14:00")), "sync": model.EntryState(watermark=at("14:00"))}
+    lines = screen(replace(WORLD, chain=chain, entries=entries, states=known, switches=Switches())).splitlines()
+    assert [line.split(",")[0] for line in lines if " ahead " in line] == [
+        "backup             ahead   slot 15:00",
+        "backup             ahead   slot 16:00",
+        "backup             ahead   and 22 more",
+        "sync               ahead   slot 20:30",
+    ]
+
+
 def test_a_script_s_own_output_is_not_ours_to_name() -> None:
     world = replace(WORLD, entries=(entry("backup", "0 14 * * *", output=False),), states={}, switches=Switches())
     assert "log/" not in screen(world)
