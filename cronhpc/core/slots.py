@@ -142,7 +142,8 @@ class Seen:
         lost, restored = None, world.kept.restored
         if used < restored and not (state.schedule_key == key and first is not None and first > restored):
             lost, used = _lost(world, entry, used), restored
-        if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
+        by_clock_ahead = max(state.watermark, world.kept.last_tick or 0) > world.believed
+        if state.schedule_key != key or first is None or first <= used or by_clock_ahead:
             first = _free(schedule_of(entry), used, claimed)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
             self._keep(world, entry, first, 0 if unborn else used)

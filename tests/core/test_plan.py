@@ -80,6 +80,15 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         one("12:30", entry(), state("2027-11-27 12:00"), claims=(claim("e", "12:00", ClaimState.FINISHED),)),
         ["wait 13:00 not due"],
     ),
+    "a tick by a clock that was days ahead noted the next slot by it: that is computed anew": (
+        one(
+            "12:30",
+            entry(),
+            state("12:00", schedule_key="0 * * * *|UTC|", next_slot=at("2026-11-30 10:00")),
+            last_tick=at("2026-11-30 09:30"),
+        ),
+        ["wait 13:00 not due"],
+    ),
     "a log shows a later slot than the state that was brought back knows: that one is used up": (
         one("12:30", entry(), state("07:00"), logged={"e": {at("12:00"): 1, at("11:00"): 1}}),
         ["wait 13:00 not due"],
