@@ -235,12 +235,12 @@ def test_drained_nodes_are_reported_by_reason_and_what_is_new_is_said(shelf: She
         by_hand = lab.run(["bash", EXAMPLES / "drained-nodes.sh"]).stdout
     finally:
         lab.run(["scontrol", "update", "nodename=cpu2,cpu3,gpu1", "state=resume"])
-    assert code == "1:0"
+    assert code == "1:0", said
     assert f"  cpu[2-3]: drained: bad disk | really ({getpass.getuser()})" in said
     assert "newly out since the last run: cpu[2-3],gpu1" in said
     assert by_hand.startswith(f"cpu[2-3]: bad disk | really ({getpass.getuser()}), since ")
     code, said = shelf.run(script)
-    assert code == "0:0"
+    assert code == "0:0", said
     assert "back again since the last run: cpu[2-3],gpu1" in said
     assert said.count("fine again: ") == 3
     assert "no node is drained" in lab.run(["bash", EXAMPLES / "drained-nodes.sh"]).stdout
