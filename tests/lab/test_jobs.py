@@ -235,6 +235,8 @@ def test_drained_nodes_are_reported_by_reason_and_what_is_new_is_said(shelf: She
         by_hand = lab.run(["bash", EXAMPLES / "drained-nodes.sh"]).stdout
     finally:
         lab.run(["scontrol", "update", "nodename=cpu2,cpu3,gpu1", "state=resume"])
+        # Slurm shows what was resumed as idle*, not responding, until it has asked the node: about a second
+        lab.wait_for(lambda: "*" not in lab.run(["sinfo", "-h", "-o", "%t"]).stdout)
     assert code == "1:0", said
     assert f"  cpu[2-3]: drained: bad disk | really ({getpass.getuser()})" in said
     assert "newly out since the last run: cpu[2-3],gpu1" in said
