@@ -492,7 +492,7 @@ class _Again:
 
     def _submit(self, key: Key) -> list[Submit]:
         """The next piece, unless one waits already: of two started copies only one queues it."""
-        waiting = {job.id for job in self.world.listed if job.state == "PENDING"}
+        waiting = {job.id for job in self.world.listed if job.pending}
         for claim in self.world.claims:
             if claim.key == key or (claim.state is not ClaimState.FINISHED and claim.job_id in waiting):
                 what = f"job {claim.job_id}" if claim.job_id else str(key)
@@ -516,7 +516,7 @@ class _Again:
     def _end(self, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
         self.record.no_next = reason
-        waiting = [job.id for job in self._mine() if job.state == "PENDING"]
+        waiting = [job.id for job in self._mine() if job.pending]
         self._carry_out([d for d in self.decisions if isinstance(d, Finish)])
         if waiting:
             self.site.batch.cancel(waiting, pending_only=True)

@@ -309,7 +309,7 @@ def jobs(listed: Sequence[Row], comments: Mapping[str, str]) -> tuple[Job, ...]:
 def _parts(job: Job, tasks: Sequence[int]) -> Sequence[str]:
     if not tasks:
         return [""]
-    return [task_list(tasks)] if job.state == "PENDING" else [str(task) for task in tasks]
+    return [task_list(tasks)] if job.pending else [str(task) for task in tasks]
 
 
 def _job(row: Row, whole: Row, comment: str | None) -> Job:

@@ -439,7 +439,7 @@ def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str,
 
 def _waits(world: World, job_id: str) -> bool:
     """Whether no part of the job has begun."""
-    return all(job.state == "PENDING" for job in world.jobs().get(job_id, ())) and job_id in world.jobs()
+    return all(job.pending for job in world.jobs().get(job_id, ())) and job_id in world.jobs()
 
 
 def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -> Iterator[str]:

@@ -456,7 +456,8 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if not live:
         yield from _not_live(world, claim, entry, rows)
         return
-    ahead = claim.key.slot > world.now and all(job.state == "PENDING" for job in live)
+    pending = all(job.pending for job in live)
+    ahead = pending and claim.key.slot > world.now
     if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
         yield from taken_back(world, claim, entry, why)
         return
@@ -474,7 +475,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
         yield Release(claim.key, job_id, marked=not held)
     elif ahead and not claim.holds:
         yield from _waiting_piece(world, claim, entry, job_id)
-    elif (suspended := _suspended(world, claim, entry)) and all(job.state == "PENDING" for job in live):
+    elif pending and (suspended := _suspended(world, claim, entry)):
         yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only="pending")
 
 

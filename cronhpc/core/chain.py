@@ -65,11 +65,11 @@ class Links:
         jobs = sorted(world.listed, key=lambda job: int(job.id))
         links = [(job, records(world).link(job)) for job in jobs if job.live]
         mine = [(job, link.kind if link else "") for job, link in links]
-        pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.call.link]
+        pending = [(job, kind) for job, kind in mine if job.pending and job.id != world.call.link]
         return cls(
             tuple(job for job, kind in pending if kind == "link"),
             tuple(job for job, kind in pending if kind == "spare"),
-            tuple(job for job, kind in mine if kind and job.state not in {"PENDING", "COMPLETING"}),
+            tuple(job for job, kind in mine if kind and not (job.pending or job.ending)),
         )
 
 

@@ -167,7 +167,7 @@ def reachable(world: World) -> bool:
 def strangers(world: World) -> tuple[str, ...]:
     """Ids of jobs that switches reach and cronhpc did not submit: a scrontab's own may be among them."""
     reached = (job for kind in ("kill", "pause") for _, jobs in _assigned(world, kind) for job in jobs)
-    ids = (job.id for job in reached if records(world).of(job) is None and job.state != "COMPLETING")
+    ids = (job.id for job in reached if records(world).of(job) is None and not job.ending)
     return tuple(dict.fromkeys(ids))
 
 
@@ -183,7 +183,7 @@ def decide(world: World) -> Iterator[Decision]:
         yield from _stop(world, switch, jobs)
         ending.update(job.shown for job in jobs)
     for switch, jobs in _assigned(world, "pause"):
-        loose = [j for j in jobs if j.state == "PENDING" and not j.held and j.from_scrontab is False]
+        loose = [j for j in jobs if j.pending and not j.held and j.from_scrontab is False]
         loose = [j for j in loose if j.shown not in ending]
         if loose:
             yield Hold(switch, tuple(loose))
@@ -246,11 +246,11 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
 
 def _stage(world: World, job: Job, target: str, grace: int) -> str:
     """How far the end of a reached job has come."""
-    if job.state == "COMPLETING":
+    if job.ending:
         return "completing"
     if job.from_scrontab is not False:
         return "scrontab" if job.from_scrontab else "unasked"
-    if job.state == "PENDING" or (grace and job.state == UNLISTED):  # one that runs is warned when it is listed
+    if job.pending or (grace and job.state == UNLISTED):  # one that runs is warned when it is listed
         return "pending"
     if not grace or job.state not in _HEARS:
         return "running"
@@ -383,10 +383,10 @@ def job_words(job: Job, now: int) -> str:
     from cronhpc.cron.duration import format_duration
 
     words = f"{job.shown} {job.state.lower()}"
-    if job.state != "PENDING" and job.start is not None and job.start < now:
+    if not job.pending and job.start is not None and job.start < now:
         seconds = now - job.start
         words += f" {format_duration(seconds - seconds % 60 if seconds >= 3600 else seconds)}"  # noqa: PLR2004 - an hour
-    return f"{words} on {job.nodes}" if job.nodes and job.state != "PENDING" else words
+    return f"{words} on {job.nodes}" if job.nodes and not job.pending else words
 
 
 _OF_A_CANCEL = (9, 15)  # SIGKILL, SIGTERM: what a cancelled job gets

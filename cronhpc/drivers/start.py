@@ -401,7 +401,7 @@ def links_that_name(batch: Batch, root: Path) -> list[Job]:
 
 def _cancelled_waiting(site: Site) -> int:
     """How many links and spares waited: all of them are cancelled. Raises BatchError."""
-    waiting = [job.id for job, _ in _links(site) if job.state == "PENDING"]
+    waiting = [job.id for job, _ in _links(site) if job.pending]
     if waiting:
         site.batch.cancel(waiting)
     return len(waiting)

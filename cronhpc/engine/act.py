@@ -101,7 +101,7 @@ class Actor(Progress):
         if stop.warn:
             if self.emptied.intersection(stop.warn):
                 jobs = self.site.batch.queue().jobs
-                if still := sorted({job.shown for job in jobs if job.id in stop.warn and job.state == "PENDING"}):
+                if still := sorted({job.shown for job in jobs if job.id in stop.warn and job.pending}):
                     return f"{', '.join(still)} is still pending: warned at the next look"
             self.site.batch.signal(stop.warn, stop.warn_signal)
         return None

@@ -181,7 +181,7 @@ def cancel_old_chain(batch: Batch, root: Path) -> OldJobs:
     chain: dict[str, Job] = {}
     for _ in range(_LOOKS):
         found = old_jobs(batch, root)
-        more = {job.id: job for job in found.chain if job.state != "COMPLETING" and job.id not in chain}
+        more = {job.id: job for job in found.chain if not job.ending and job.id not in chain}
         if not more:
             break
         batch.cancel(list(more))

@@ -310,7 +310,7 @@ def _an_admins_word(site: Site, world: World) -> str:
     job_id = world.kept.successor
     if not job_id or world.queue is None or core_chain.Links.of(world).successors:
         return ""
-    if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
+    if any(job.id == job_id and job.state != "CANCELLED" for job in world.queue.jobs):
         return ""
     since = max((scheduler.started(site.paths) or Started()).at, world.now - _ADMIN_SINCE)
     try:
@@ -378,8 +378,7 @@ def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
     """Runs that have begun before their release: seen now, or found by the look of once a day (submit.py)."""
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.listed if waits else ():
-        never_ran = job.state == "PENDING" or (job.state == "CANCELLED" and not job.nodes)
-        if not never_ran and records(world).key(job) in waits:
+        if not (job.pending or job.never_placed) and records(world).key(job) in waits:
             changes.note("hold", job.id, world.now)
     if not changes.drops_hold:
         return []

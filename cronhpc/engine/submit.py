@@ -522,7 +522,7 @@ class Submitter:
         except BatchError as error:
             self.progress.failed(error)
             return False
-        if all(job.state == "PENDING" for job in jobs if job.id == each.job_id):
+        if all(job.pending for job in jobs if job.id == each.job_id):
             return False
         for step in (ClaimState.RELEASING, ClaimState.RELEASED):
             self.claims.step(each.key, step)

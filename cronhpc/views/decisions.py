@@ -312,7 +312,7 @@ def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Dee
     """Of a job that no decision was about; `rows`: its live ones now."""
     if not rows:
         return Deed.NOT_LISTED if job.state == model.UNLISTED else Deed.ENDED
-    if all(row.state == "COMPLETING" for row in rows):
+    if all(row.ending for row in rows):
         return Deed.ENDING
     if order.kind == "pause":
         return Deed.HELD_BEFORE if job.held else Deed.RUNS_ON

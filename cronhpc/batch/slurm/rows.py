@@ -161,7 +161,7 @@ def _gathered(jobs: Iterable[Job]) -> Iterator[Job]:
     """Pending tasks of one array that differ in nothing become one job again: "[2-9]"."""
     alike: dict[Job, list[int]] = {}
     for job in jobs:
-        if job.state == "PENDING" and job.tasks.isdecimal():
+        if job.pending and job.tasks.isdecimal():
             alike.setdefault(replace(job, tasks=""), []).append(int(job.tasks))
         else:
             yield job

@@ -386,19 +386,34 @@ class Job:
         return f"{self.id}_{self.tasks}" if self.tasks else self.id
 
     @property
+    def pending(self) -> bool:
+        """It has no node yet: so it can be held, moved and changed."""
+        return self.state == "PENDING"
+
+    @property
+    def ending(self) -> bool:
+        """Its programs are being ended, or its node is cleaned up."""
+        return self.state == "COMPLETING"
+
+    @property
+    def never_placed(self) -> bool:
+        """Cancelled, and no node is named: while it waited, though it may have run before a requeue."""
+        return self.state == "CANCELLED" and not self.nodes
+
+    @property
     def held_by_user(self) -> bool:
         """Held by its owner, or by us."""
-        return self.state == "PENDING" and self.fault is Fault.HELD_BY_USER
+        return self.pending and self.fault is Fault.HELD_BY_USER
 
     @property
     def held(self) -> bool:
         """Cannot start until someone acts: held, or put back held after a failed launch."""
-        return self.state == "PENDING" and self.fault in _HOLDS
+        return self.pending and self.fault in _HOLDS
 
     @property
     def held_by_admin(self) -> bool:
         """An administrator's word."""
-        return self.state == "PENDING" and self.fault is Fault.HELD_BY_ADMIN
+        return self.pending and self.fault is Fault.HELD_BY_ADMIN
 
     @property
     def live(self) -> bool:
@@ -412,12 +427,12 @@ class Job:
 
     def ended_before(self, slot: int) -> bool:
         """Whether it was cancelled while it waited for `slot` (epoch) to come."""
-        return self.state == "CANCELLED" and not self.nodes and self.ended is not None and self.ended < slot
+        return self.never_placed and self.ended is not None and self.ended < slot
 
     @property
     def never_began(self) -> bool:
         """Whether it was cancelled while it waited, for all that its row tells."""
-        return self.state == "CANCELLED" and not self.nodes and not self.restarts
+        return self.never_placed and not self.restarts
 
     def token_of(self, directory_id: str) -> str | None:
         """What the comment says after this directory's mark, wherever a site has moved that; None: no such mark.
@@ -461,9 +476,7 @@ def standing_for(rows: Iterable[Job]) -> Job | None:
         one = replace(one, failed=",".join(map(str, failed)))
     if len(tasks) == 1:
         return one
-    began = [
-        task.start for task in tasks if task.start and not task.waits and (task.nodes or task.state != "CANCELLED")
-    ]
+    began = [task.start for task in tasks if task.start and not task.waits and not task.never_placed]
     ended = one.ended if one.live else max((task.ended for task in tasks if task.ended), default=one.ended)
     return replace(one, start=min(began, default=one.start), ended=ended)
 
