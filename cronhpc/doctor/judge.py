@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from enum import Enum, unique
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.slurm.text import at_limit
 from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, command
 from cronhpc.core.model.site import Cluster, Disk, Finding, Limit, Partition
@@ -244,7 +244,6 @@ _SKEW, _SKEW_BAD = 5, 120  # seconds; munge refuses messages that are 300 s old
 _GRACE = 30
 _GIB = 1 << 30
 _OTHERS_WRITE, _GROUP_WRITES = 0o002, 0o020
-_LIMIT = re.compile(r"(?:QOS|Assoc)\w*Limit|submit limit|temporarily unavailable|queue full", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,7 +569,7 @@ def _submits(node: Node, here: Here) -> Iterator[Finding]:
         yield Check.NODE_SUBMITS(node=node.name)
         if node.cancel:
             yield Check.NODE_CANNOT_CANCEL(node=node.name, why=node.cancel)
-    elif node.submit is not None and _LIMIT.search(node.submit):
+    elif node.submit is not None and at_limit(node.submit):
         yield Check.NODE_AT_LIMIT(node=node.name, why=node.submit)
     elif node.submit is not None:
         by = next((beat.name for beat in here.beats if beat.usable and beat.name != "scrontab"), "the login hook")

@@ -119,6 +119,7 @@ NODES: dict[str, tuple[Node, list[tuple[str, str]], str]] = {
         "may not submit jobs",
     ),
     "a limit": (replace(NODE, submit="error: QOSMaxSubmitJobPerUserLimit"), [("unknown", "submit")], "limit was met"),
+    "a site's words": (replace(NODE, submit="error: too many jobs"), [("unknown", "submit")], "limit was met"),
     "it may not cancel": (replace(NODE, cancel="denied"), [("warning", "submit")], "could not cancel"),
     "no interpreter": (replace(NODE, python="No such file"), [("error", "python")], "cannot run /py: No such file"),
     "a slow clock": (replace(NODE, clock=-30), [("warning", "clock")], "30 s behind the controller's"),

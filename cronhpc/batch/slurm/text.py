@@ -74,7 +74,8 @@ _SUBMIT_LIMIT = (
     r"(?i)(?:Assoc|QOS)\w*Submit\w*Limit|Resource temporarily unavailable"
     r"|job submit limit|too many jobs|maximum number of jobs"
 )
-_OTHER_LIMIT = r"(?i)\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit|\bQOS\w*Not\w*Allowed"
+_ASSOCIATION_LIMIT = r"\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit"
+_OTHER_LIMIT = rf"(?i){_ASSOCIATION_LIMIT}|\bQOS\w*Not\w*Allowed"
 _PERMANENT = (
     *("invalid account", "invalid partition", "invalid qos", "invalid wckey", "invalid generic resource"),
     *("requested node configuration is not available", "can not be satisfied", "cannot be satisfied"),
@@ -166,6 +167,11 @@ def submitted(ended: Finished) -> str:
     if holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
         raise Unreachable(text)
     raise Denied(text) if denied else BatchError(text)
+
+
+def at_limit(said: str) -> bool:
+    """Whether sbatch names a limit that was met, of submissions or of another kind."""
+    return re.search(f"{_SUBMIT_LIMIT}|{_ASSOCIATION_LIMIT}", said) is not None or holds(said, _FULL)
 
 
 def _is_silence(ended: Finished, failed: str) -> bool:
