@@ -19,7 +19,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.stop import reachable
-from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, set_fields
+from cronhpc.cron.values import CronhpcError, dataclass, digest, field, is_dataclass, replace, set_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,12 +136,15 @@ class Seen:
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
         claimed = self.claimed.get(entry_id(entry.name), frozenset[int]())
-        used = max(_used_by_itself(world, entry, state), self.newest.get(entry_id(entry.name), 0))
+        newest = self.newest.get(entry_id(entry.name), 0)
+        used = max(_used_by_itself(world, entry, state), newest)
         key = schedule_key(entry)
-        first = state.next_slot
-        lost, restored = None, world.kept.restored
+        first, restored = state.next_slot, world.kept.restored
+        lost = [_of_old_schedule(entry, state, (max(state.watermark, newest), used), claimed)]
         if used < restored and not (state.schedule_key == key and first is not None and first > restored):
-            lost, used = _lost(world, entry, used), restored
+            why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
+            lost.append(_missed(entry, schedule_of(entry), (used, restored), why, claimed))
+            used = restored
         by_clock_ahead = max(state.watermark, world.kept.last_tick or 0) > world.believed
         if state.schedule_key != key or first is None or first <= used or by_clock_ahead:
             first = _free(schedule_of(entry), used, claimed)
@@ -150,7 +153,7 @@ class Seen:
         elif first in claimed:
             first = _free(schedule_of(entry), first, claimed)
         if first > world.now:
-            return Due((), first, entry, claimed, lost or self._unknown(world, entry, state))
+            return Due((), first, entry, claimed, _as_one(lost) or self._unknown(world, entry, state))
         if state.watermark:
             self.first[entry_id(entry.name)] = first
         schedule = schedule_of(entry)
@@ -158,9 +161,7 @@ class Seen:
         self._keep(world, entry, following, used)
         runs, missed = _caught_up(world, entry, schedule, first, claimed)
         missed = missed and replace(missed, detail=missed.detail + cause(state))
-        if missed and lost:
-            missed = replace(missed, count=lost.count + missed.count, detail=f"{lost.detail}; then {missed.detail}")
-        return Due(runs, following, entry, claimed, missed or lost)
+        return Due(runs, following, entry, claimed, _as_one([*lost, missed]))
 
     def _keep(self, world: World, entry: Entry, following: int, used: int) -> None:
         """What the next tick is to know. A claim before its slot may be dropped, and that be the next one again."""
@@ -238,7 +239,7 @@ def _caught_up(
     while older is not None and len(runs) < most:
         runs.insert(0, older)
         older = _latest_free(schedule, first, older - 1, claimed)
-    return tuple(runs), None if older is None else _missed(entry, schedule, (first, older), why, claimed)
+    return tuple(runs), None if older is None else _missed(entry, schedule, (first - 1, older), why, claimed)
 
 
 def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
@@ -251,12 +252,25 @@ def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
     return used
 
 
-def _lost(world: World, entry: Entry, used: int) -> Skip | None:
-    """Slots of before the directory was brought back from a copy: what has run since the copy was made is forgotten."""
-    schedule = schedule_of(entry)
-    last = schedule.latest_before(world.kept.restored, used)
-    why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
-    return None if last is None else _missed(entry, schedule, (schedule.next_epoch(used), last), why)
+def _of_old_schedule(
+    entry: Entry, state: EntryState, between: tuple[int, int], claimed: Collection[int]
+) -> Skip | None:
+    """Slots of the schedule of before that had come, and were not run, when that was changed."""
+    if state.schedule_key in {"", schedule_key(entry)} or between[0] < _FIRST:
+        return None
+    try:
+        text, timezone, hash_key = state.schedule_key.split("|", 2)
+        schedule = schedule_of(replace(entry, schedule=text, timezone=timezone, hash_key=hash_key))
+    except (CronhpcError, ValueError):  # another version's, or a zone that this machine does not know
+        return None
+    return _missed(entry, schedule, between, f"its schedule was changed before that{cause(state)}", claimed)
+
+
+def _as_one(missed: Iterable[Skip | None]) -> Skip | None:
+    """What is missed for several reasons, the oldest first, as one row."""
+    told = [each for each in missed if each is not None]
+    detail = "; then ".join(each.detail for each in told)
+    return replace(told[-1], count=sum(each.count for each in told), detail=detail) if told else None
 
 
 def _after_outage(world: World) -> bool:
@@ -264,9 +278,15 @@ def _after_outage(world: World) -> bool:
     return last is None or last > world.now or world.now - last > _OUTAGE * world.settings.interval
 
 
-def _missed(entry: Entry, schedule: Schedule, slots: tuple[int, int], why: str, claimed: Collection[int] = ()) -> Skip:
-    """The slots from the first to the last of `slots`, but those that are claimed."""
-    count, (slot, last) = 1, slots
+def _missed(
+    entry: Entry, schedule: Schedule, between: tuple[int, int], why: str, claimed: Collection[int]
+) -> Skip | None:
+    """The slots after the first instant of `between`, up to the second, but those that are claimed."""
+    after, until = between
+    last = _latest_free(schedule, after + 1, until, claimed)
+    if last is None:
+        return None
+    count, slot = 1, _free(schedule, after, claimed)
     while slot < last and count < _COUNTED:
         slot = _free(schedule, slot, claimed)
         count += 1

@@ -241,8 +241,30 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         ["wait 12:00 batch system does not answer"],
     ),
     "a changed schedule runs no old slots": (
-        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("11:00", schedule_key="0 * * * *|UTC|")),
+        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("12:00", schedule_key="0 * * * *|UTC|")),
         ["submit 12:30"],
+    ),
+    "the schedule was changed while old slots were due: those are missed": (
+        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("10:00", schedule_key="0 * * * *|UTC|")),
+        ["used up 12:00 missed (2)", "submit 12:30"],
+    ),
+    "the same, and no new slot has come, and one of the old ones is claimed": (
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state("09:00", schedule_key="0 * * * *|UTC|"),
+            claims=(claim("e", "11:00", ClaimState.RELEASED, "7"),),
+            jobs=(job(7, of=key("e", "11:00")),),
+        ),
+        ["used up 12:00 missed (2)", "wait 12:40 not due"],
+    ),
+    "the same, and what this version cannot read of the old schedule is not counted": (
+        one("12:30", entry(schedule="40 * * * *", born="12:25"), state("09:00", schedule_key="fortnightly|UTC|")),
+        ["wait 12:40 not due"],
+    ),
+    "a slot of the old schedule that came after the change was none": (
+        one("13:30", entry(schedule="40 * * * *", born="12:25"), state("12:00", schedule_key="0 * * * *|UTC|")),
+        ["submit 12:40"],
     ),
     "an unchanged schedule in a touched file still catches up": (
         one("12:30", entry(born="12:25"), state("11:00", schedule_key="0 * * * *|UTC|")),

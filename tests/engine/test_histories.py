@@ -328,11 +328,10 @@ class Story:
             if version is None:
                 continue
             schedule = schedule_of(version)
-            slot = schedule.next_epoch(since)
-            while (after := schedule.next_epoch(slot)) < until - 120:
-                if any(slot + 30 < tick < until for tick in self.clean):
-                    found.append(slot)
-                slot = after
+            slot, seen = schedule.next_epoch(since), any(since < tick < until for tick in self.clean)
+            while seen and slot < until - 120:
+                found.append(slot)
+                slot = schedule.next_epoch(slot)
         return found
 
 
