@@ -68,7 +68,7 @@ def lint_script(
     text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
     unread = tuple(lint_directives.unread(data, text, header, dialect))
     cron_unread = any(p.code == "W102" for p in unread)
-    found = [
+    problems = [
         *lint_directives.with_translations(data, header.problems, dialect),
         *first,
         *lint_directives.options(header, facts, dialect),
@@ -80,8 +80,8 @@ def lint_script(
         *_no_interpreter(facts),
     ]
     if b"\0" in data or not data.strip():
-        found = [*first]  # the rest is noise
-    kept = [*_unknown_ignores(data), *without_ignored(found, data)]
+        problems = [*first]  # the rest is noise
+    kept = [*_unknown_ignores(data), *without_ignored(problems, data)]
     return tuple(replace(p, file=path_shown) for p in sorted(dict.fromkeys(kept), key=lambda p: (p.line, p.code)))
 
 
@@ -100,14 +100,14 @@ def _no_interpreter(facts: Facts) -> Iterable[Problem]:
 _MERGE_MARK = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
 
 
-def unreadable(data: bytes, said: Unreadable | None) -> Iterable[Problem]:
-    """Marks of a merge that was left half done; else what its shell has `said` of the script."""
+def unreadable(data: bytes, complaint: Unreadable | None) -> Iterable[Problem]:
+    """Marks of a merge that was left half done; else the `complaint` of its shell."""
     mark = _MERGE_MARK.search(data) if b"<<<<<<< " in data and b">>>>>>> " in data else None
     if mark:
         line = data.count(b"\n", 0, mark.start()) + 1
         yield Problem("E230", "marks of a merge stand in it.", "Finish the merge.", line=line, key="<<<<<<<")
-    elif said:
-        line, why, by, who = said
+    elif complaint:
+        line, why, by, who = complaint
         yield Problem("E230", f"{who} cannot read it: {why}.", f"Try: {by} FILE", line=line, key="syntax")
 
 
@@ -155,15 +155,15 @@ def _refused(facts: Facts, header: Header, dialect: Dialect) -> Iterable[Problem
 def _option_meant(reason: str, header: Header) -> Option | None:
     """The option of the script that sbatch's `reason` is about; None where it may be several, or none."""
     reason = reason.lower()
-    for said in (reason.rpartition(" / ")[2], reason):  # sbatch's own word is the last, a filter's before
-        names = tuple(re.findall(r"--([a-z][a-z-]+)", said))
-        names += next((of for words, of in _REASONS if words in said), ())
-        found = next((option for name in names if (option := header.find(name))), None)
-        if found is None and "configuration is not available" in said:
-            asked = [each for name in _MAY_NOT_FIT if (each := header.find(name)) and each.value not in {"0", "1"}]
-            return asked[0] if len(asked) == 1 else None
-        if found:
-            return found
+    for message in (reason.rpartition(" / ")[2], reason):  # sbatch's own word is the last, a filter's before
+        names = tuple(re.findall(r"--([a-z][a-z-]+)", message))
+        names += next((of for words, of in _REASONS if words in message), ())
+        option = next(filter(None, map(header.find, names)), None)
+        if option is None and "configuration is not available" in message:
+            candidates = [each for name in _MAY_NOT_FIT if (each := header.find(name)) and each.value not in {"0", "1"}]
+            return candidates[0] if len(candidates) == 1 else None
+        if option:
+            return option
     return None
 
 

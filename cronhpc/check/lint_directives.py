@@ -67,9 +67,9 @@ def options(header: Header, facts: Facts, dialect: Dialect) -> Iterator[Problem]
                 yield Problem("E207", f"{_as_written(option)}: {why[0]}", why[1], line=option.line, key=key)
         yield from _folders(header, facts)
         return
-    told = {(each.line, each.key) for each in header.problems}
+    reported = {(each.line, each.key) for each in header.problems}
     for option in header.options:
-        if (option.line, option.name) not in told:
+        if (option.line, option.name) not in reported:
             yield from _value(option)
     yield from _together(header, facts.added)
     yield from _world(header, facts)
@@ -83,23 +83,24 @@ def _value(option: Option) -> Iterator[Problem]:
     value = option.value
     if value is None:
         return
-    shown, name = _as_written(option), f"--{option.name}"
+    written, name = _as_written(option), f"--{option.name}"
     why = sbatch_options.fault(option.name, value)
     tilde = option.name in _PATHS and value.startswith("~")
     if tilde or _VARIABLE.search(value):
         word = "~" if tilde else "variables"
         fix = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
-        what = f"{shown}: sbatch does not expand {word}{', and refuses it' if why else ''}."
+        what = f"{written}: sbatch does not expand {word}{', and refuses it' if why else ''}."
         yield Problem("E207" if why else "W210", what, fix, line=option.line, key=option.name)
     elif why or sbatch_options.is_suspect(value):
         changed = sbatch_options.fix_of_value(name, value)
         what, fix = why or ("sbatch takes it as it stands.", "")
         fix = f"No blanks around =: write {name}{value}." if value.startswith("=") else fix
-        yield Problem("E207" if why else "W225", f"{shown}: {what}", changed or fix, line=option.line, key=option.name)
+        what = f"{written}: {what}"
+        yield Problem("E207" if why else "W225", what, changed or fix, line=option.line, key=option.name)
     elif option.name == "mail-type":
         yield from _ignored_mail_types(option)
     elif option.name == "dependency" and re.search(r"(?:^|[:,?])\s*\d+", value):
-        what = f"{shown}: every run waits for the same job; once Slurm has forgotten it, sbatch may refuse the run."
+        what = f"{written}: every run waits for the same job; once Slurm has forgotten it, sbatch may refuse the run."
         yield Problem("W226", what, "Remove it: the schedule says when.", line=option.line, key="dependency")
 
 
@@ -115,19 +116,19 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
 
 def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
     release = dialect.release or SLURM.release
-    said = {
+    surprises = {
         "hold": ("W218", "each run stays held until you release it.", f"Remove it, or release them: {release} ID."),
         "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
         "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
     }
     if dialect.runs_here:
         what = "the local backend has no arrays, and refuses it."
-        said["array"] = ("E201", what, "Loop in the script, or use Slurm.")
+        surprises["array"] = ("E201", what, "Loop in the script, or use Slurm.")
     if header.value("chdir") is None:  # Grid Engine's -cwd
         what = "runs are submitted from your home folder, so that is where they start."
         fix = f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant."
-        said["chdir"] = ("W303", what, fix)
-    for name, (code, what, fix) in said.items():
+        surprises["chdir"] = ("W303", what, fix)
+    for name, (code, what, fix) in surprises.items():
         if option := header.find(name):
             yield Problem(code, f"{_as_written(option)}: {what}", fix, line=option.line, key=name)
 
@@ -168,11 +169,11 @@ def _world(header: Header, facts: Facts) -> Iterator[Problem]:
 def _folders(header: Header, facts: Facts) -> Iterator[Problem]:
     if facts.is_folder is None:
         return
-    told: set[str] = set()
+    reported: set[str] = set()
     for option in (header.find("output"), header.find("error")):
         folder = _fixed_folder(option.value or "") if option else ""
-        if option and folder and folder not in told and facts.is_folder(folder) is False:
-            told.add(folder)
+        if option and folder and folder not in reported and facts.is_folder(folder) is False:
+            reported.add(folder)
             what = f"{_as_written(option)}: there is no folder {folder}, so the job would fail without a log."
             yield Problem("W215", what, f"mkdir -p {shlex.quote(folder)}", line=option.line, key=option.name)
     chdir = header.find("chdir")
@@ -182,20 +183,21 @@ def _folders(header: Header, facts: Facts) -> Iterator[Problem]:
         yield Problem("W216", f"{_as_written(chdir)}: {what}", fix, line=chdir.line, key="chdir")
 
 
-def _too_much(header: Header, known: Mapping[str, Partition], chosen: str) -> Iterator[Problem]:
+def _too_much(header: Header, partitions: Mapping[str, Partition], chosen: str) -> Iterator[Problem]:
     """What no partition that the job may go to gives: such a job is refused, or waits for ever."""
-    where = [known[name] for name in chosen.split(",") if name in known] if chosen else []
-    where = where or [each for each in known.values() if each.default and not chosen]
-    for name, (asked, most, shown) in _MEASURES.items():
+    candidates = [partitions[name] for name in chosen.split(",") if name in partitions] if chosen else []
+    candidates = candidates or [each for each in partitions.values() if each.default and not chosen]
+    for name, (requested, limit_of, in_words) in _MEASURES.items():
         option = header.find(name)
-        wanted = asked(option.value) if option and option.value else None
-        given = [most(each) for each in where]
-        if option is None or wanted is None or not given or any(not room or wanted <= room for room in given):
+        wanted = requested(option.value) if option and option.value else None
+        limits = [limit_of(each) for each in candidates]
+        if option is None or wanted is None or not limits or any(not room or wanted <= room for room in limits):
             continue
-        room, names = max(filter(None, given)), ", ".join(each.name for each in where)
-        what = f"{_as_written(option)}: partition {names} gives at most {shown(room)}."
-        more = sorted(each.name for each in known.values() if (most(each) or wanted) >= wanted and not each.accounts)
-        others = f", or another partition: {', '.join(more[:_NEAREST])}" if more else ""
+        room, names = max(filter(None, limits)), ", ".join(each.name for each in candidates)
+        what = f"{_as_written(option)}: partition {names} gives at most {in_words(room)}."
+        open_to_all = (each for each in partitions.values() if not each.accounts)
+        larger = sorted(each.name for each in open_to_all if (limit_of(each) or wanted) >= wanted)
+        others = f", or another partition: {', '.join(larger[:_NEAREST])}" if larger else ""
         fix = f"The job would be refused, or wait for ever: ask for less{others}."
         yield Problem("W231", what, fix, line=option.line, key=option.name)
 
@@ -227,22 +229,22 @@ _MEASURES: dict[str, tuple[_Asked, _Most, Callable[[float], str]]] = {
 }
 
 
-def _partitions(option: Option, known: Mapping[str, Partition]) -> Iterator[Problem]:
+def _partitions(option: Option, partitions: Mapping[str, Partition]) -> Iterator[Problem]:
     for name in (option.value or "").split(","):
-        if name and name not in known and not _VARIABLE.search(name):
+        if name and name not in partitions and not _VARIABLE.search(name):
             what = f"{_as_written(option)}: this cluster has no partition {name}."
-            yield Problem("E227", what, _which_partition(name, known), line=option.line, key="partition")
+            yield Problem("E227", what, _which_partition(name, partitions), line=option.line, key="partition")
 
 
-def _which_partition(name: str, known: Mapping[str, Partition]) -> str:
+def _which_partition(name: str, partitions: Mapping[str, Partition]) -> str:
     """The one that is meant, or the nearest few, in an order that does not change."""
     import difflib
 
-    near = nearest(name, sorted(known))
+    near = nearest(name, sorted(partitions))
     if near:
         return f"Did you mean {near}?"
-    by_likeness = sorted(known, key=lambda each: (-difflib.SequenceMatcher(None, name, each).ratio(), each))
-    more = f" and {len(known) - _NEAREST} more: sinfo -s" if len(known) > _NEAREST else ""
+    by_likeness = sorted(partitions, key=lambda each: (-difflib.SequenceMatcher(None, name, each).ratio(), each))
+    more = f" and {len(partitions) - _NEAREST} more: sinfo -s" if len(partitions) > _NEAREST else ""
     return f"There are {', '.join(sorted(by_likeness[:_NEAREST]))}{more}."
 
 
@@ -276,11 +278,11 @@ def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator
             yield Problem("W102", what, f"Move it up to the {dialect.prefix} lines.", line=piece.line, key="#CRON")
     where = f"after the first command (line {first_command})"
     if not late and not header.options:
-        late, where = _in_a_text(text, its_lines), "within a text"
+        late, where = [*_in_a_text(text, its_lines)], "within a text"
     if late and not spelling.reads_on(dialect):
-        line, shown = late[0]
+        line, directive = late[0]
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        what = f'"{shown.strip()}"{more}: {where}, so {reader(dialect)} does not read it.'
+        what = f'"{directive.strip()}"{more}: {where}, so {reader(dialect)} does not read it.'
         above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
         yield Problem("W211", what, f"Move it {above}.", line=line, key=dialect.prefix)
     if dialect.as_sbatch:
@@ -322,29 +324,27 @@ def _instead(right: Translation, dialect: Dialect) -> str:
 
 def with_translations(data: bytes, problems: Iterable[Problem], dialect: Dialect) -> Iterator[Problem]:
     """`problems`; where sbatch obeys another system's line that it cannot read, with what it stands for."""
-    lines = dict(text_lines(data)) if any(each.code == "E209" for each in problems) else {}
-    for each in problems:
-        line = lines.get(each.line, "") if each.code == "E209" else ""
-        source = next((one for one in SYSTEMS if spelling.is_directive(line, one)), None)
-        right = spelling.foreign_line(line, each.line, source, dialect) if source else None
-        yield replace(each, fix=f"Write '{right.line}', or remove it.") if right and right.line else each
+    lines = dict(text_lines(data)) if any(problem.code == "E209" for problem in problems) else {}
+    for problem in problems:
+        line = lines.get(problem.line, "") if problem.code == "E209" else ""
+        source = next((system for system in SYSTEMS if spelling.is_directive(line, system)), None)
+        right = spelling.foreign_line(line, problem.line, source, dialect) if source else None
+        yield replace(problem, fix=f"Write '{right.line}', or remove it.") if right and right.line else problem
 
 
-def _in_a_text(text: str, its_lines: re.Pattern[str]) -> list[tuple[int, str]]:
+def _in_a_text(text: str, its_lines: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     """The directives of a docstring, or of a here-document that nobody reads, which begins a script."""
-    found: list[tuple[int, str]] = []
     end = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if end and (line.strip() == end if end.isidentifier() else end in line):
-            break
+            return
         if end and its_lines.match(line):
-            found.append((number, line))
+            yield number, line
         if not end and line.strip() and not line.lstrip().startswith("#"):
             opened = re.match(r"\s*(?:(?::|true)\s+<<-?\s*['\"]?(\w+)|[rRuU]?(\"\"\"|\'\'\')|:\s+(['\"])$)", line)
             if opened is None:
-                break
+                return
             end = opened[1] or opened[2] or opened[3]
-    return found
 
 
 def _cut_short(data: bytes) -> Iterator[Problem]:

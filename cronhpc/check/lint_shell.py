@@ -121,19 +121,19 @@ def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Pro
     lower = text.lower()
     if not any(word in lower for word in _BESIDE_SECRETS):
         return
-    told: set[int] = set()
+    reported: set[int] = set()
     for number, line in enumerate(text.split("\n"), start=1) if _TOKEN.search(text) else ():
         if _TOKEN.search(line):
-            told.add(number)
+            reported.add(number)
             yield Problem("W301", "an access token stands in the text.", fix, line=number, key="token")
-    shown = (option for option in header.options if option.name in {"export", "comment", "wrap"})
-    for option in shown:
-        if _SET_SECRET.search(option.value or "") and option.line not in told:
+    for option in header.options:
+        is_public = option.name in {"export", "comment", "wrap"}
+        if is_public and _SET_SECRET.search(option.value or "") and option.line not in reported:
             why = f"--{option.name} shows a secret to everyone on the cluster."
             yield Problem("W301", why, fix, line=option.line, key="secret")
     for piece in code:
         why = _secret_in(piece.text)
-        if why and piece.line not in told:
+        if why and piece.line not in reported:
             yield Problem("W301", why, fix, line=piece.line, key="secret")
 
 
@@ -155,14 +155,14 @@ _REQUEUES = re.compile(r"\bscontrol\s+requeue\s+[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_
 
 
 def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool) -> Iterator[Problem]:
-    for found in self_submissions(code, header.default_name):
-        if found.by_copy:
+    for submission in self_submissions(code, header.default_name):
+        if submission.by_copy:
             what = '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
         else:
             what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
         again = 'For work that goes on by itself use "' + model.command("again") + '".'
         fix = "Remove it: the schedule starts it again. " + again
-        yield Problem("W302", what, fix, line=found.line, key="sbatch")
+        yield Problem("W302", what, fix, line=submission.line, key="sbatch")
     for piece in code:
         what = _why_endless(piece.text, scheduled=scheduled)
         if what:
@@ -180,11 +180,11 @@ def _why_endless(text: str, *, scheduled: bool) -> str:
     return ""
 
 
-def _own_folder(code: tuple[Piece, ...], told: set[int], dialect: Dialect) -> Iterator[Problem]:
+def _own_folder(code: tuple[Piece, ...], reported: set[int], dialect: Dialect) -> Iterator[Problem]:
     if any("Command=" in piece.text for piece in code):  # it asks the queue for its own path
         return
     for piece in code:
-        if piece.line not in told and _SELF_FOLDER.search(piece.text):
+        if piece.line not in reported and _SELF_FOLDER.search(piece.text):
             what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
             yield Problem("W307", what, f"Write the folder's path{_chdir(dialect)}.", line=piece.line, key="$0")
             return
@@ -254,16 +254,16 @@ def _modules(code: tuple[Piece, ...], by: Interpreter, is_function: Callable[[st
         for _, command in commands(piece.text):
             words = bare(command)
             match = re.match(
-                r"(?P<said>module|ml)\s+[\w/-]|(?P<tool>(?P<own>conda|mamba)|source|\.)\s+activate(?:\s|$)", words
+                r"(?P<module>module|ml)\s+[\w/-]|(?P<tool>(?P<own>conda|mamba)|source|\.)\s+activate(?:\s|$)", words
             )
-            if match and is_function and is_function(match["said"] or match["own"] or ""):
+            if match and is_function and is_function(match["module"] or match["own"] or ""):
                 continue
             if match:
-                said = match["said"] or "conda activate"
-                who = match["said"] or match["own"] or "conda's activate"
+                key = match["module"] or "conda activate"
+                who = match["module"] or match["own"] or "conda's activate"
                 what = f'"{words.splitlines()[0][:60]}": {who} is set up by a login shell, and this is none.'
                 fix = 'Make the first line "#!/bin/bash -l".'
-                yield Problem("W304", what, fix, line=piece.line, key=said)
+                yield Problem("W304", what, fix, line=piece.line, key=key)
                 return
 
 
@@ -309,19 +309,19 @@ def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
         limit = time_limit(header.value("time") or "UNLIMITED")
     except ValueError:
         limit = None
-    shown = f'"#SBATCH {option.written}"'
+    written = f'"#SBATCH {option.written}"'
     guard = model.command("guard", options=("--warn-before-end", "DURATION", "--", "COMMAND"))
     if limit and early >= limit:
-        what = f"{shown}: {early} s before the end is before the start of a job of {limit} s."
+        what = f"{written}: {early} s before the end is before the start of a job of {limit} s."
         fix = "Write fewer seconds, or a longer --time."
     elif "B" not in flags.upper() and not launches:
-        what = f"{shown}: without B: only job steps get the signal, and nothing here starts one with srun."
+        what = f"{written}: without B: only job steps get the signal, and nothing here starts one with srun."
         fix = f"Start the work with srun, or: {guard}" if not traps else f"Write --signal=B:{value}, or: {guard}"
     elif "B" in flags.upper() and traps and not waits:
-        what = f"{shown}: the shell runs its trap only when the command in the foreground has ended."
+        what = f"{written}: the shell runs its trap only when the command in the foreground has ended."
         fix = f"Put the work in the background: COMMAND & wait; or: {guard}"
     elif "B" in flags.upper() and not traps and not elsewhere and name not in {"CONT", "CHLD", "CLD", "URG", "WINCH"}:
-        what = f"{shown}: the script has no trap for {name}, so the signal ends it."
+        what = f"{written}: the script has no trap for {name}, so the signal ends it."
         fix = f"Add a trap, COMMAND & and wait; or: {guard}"
     else:
         return
@@ -364,23 +364,23 @@ def _watches_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem
     if not any(_SQUEUE.search(piece.text) for piece in code):
         return
     names = {header.job_name, header.job_name.removesuffix(".slurm")} - {""}
-    known = {"SLURM_JOB_NAME": header.job_name}
+    variables = {"SLURM_JOB_NAME": header.job_name}
     excluded = any(_OWN_ID.search(p.text) and re.search(r"\bgrep\b.*-\w*v|!=|!~", p.text) for p in code)
     excluded = excluded or any(re.search(r"-gt\s+1\b|-ge\s+2\b|>\s*1\b", p.text) for p in code)
     for piece in code:
         assigned = _ASSIGNED.match(piece.text)
         if assigned:
-            known[assigned[1]] = assigned[2].strip("\"'")
+            variables[assigned[1]] = assigned[2].strip("\"'")
         if excluded or not _SQUEUE.search(piece.text):
             continue
-        seen = _seen_name(piece.text, names, known)
-        if seen:
-            what = f'looks for jobs named "{seen}", and its own job is named {header.job_name}: it always finds itself.'
+        name = _name_looked_for(piece.text, names, variables)
+        if name:
+            what = f'looks for jobs named "{name}", and its own job is named {header.job_name}: it always finds itself.'
             fix = "Give it another --job-name, or leave out $SLURM_JOB_ID."
             yield Problem("W306", what, fix, line=piece.line, key="squeue")
 
 
-def _seen_name(text: str, names: set[str], known: dict[str, str]) -> str:
+def _name_looked_for(text: str, names: set[str], variables: dict[str, str]) -> str:
     """The name or pattern by which a squeue line finds one of `names`, or "" where it finds none."""
     inner = re.sub(r"\$\(|[()`]", " ; ", text)
     looking = False
@@ -388,27 +388,27 @@ def _seen_name(text: str, names: set[str], known: dict[str, str]) -> str:
         words = bare(command)
         looking = bool(_SQUEUE.search(words)) or (looking and before.startswith("|"))
         for match in _BY_NAME.finditer(words) if _SQUEUE.search(words) else ():
-            value = _expand(match[1], known)
+            value = _expand(match[1], variables)
             if names & set(value.split(",")):
                 return value
         grep = _GREP.match(words) if looking else None
         if grep and "v" not in grep["flags"]:
-            pattern = _expand(grep["pattern"], known)
+            pattern = _expand(grep["pattern"], variables)
             if pattern and _finds(pattern, grep["flags"], names):
                 return pattern
     return ""
 
 
-def _expand(word: str, known: dict[str, str]) -> str:
+def _expand(word: str, variables: dict[str, str]) -> str:
     plain = word.strip("\"'")
-    return VARIABLE.sub(lambda m: known.get(m[1], m[0]), plain)
+    return VARIABLE.sub(lambda m: variables.get(m[1], m[0]), plain)
 
 
 def _finds(pattern: str, flags: str, names: set[str]) -> bool:
     if "$" in pattern.rstrip("$") or "x" in flags:
         return pattern in names
     try:
-        found = re.compile(pattern, re.IGNORECASE if "i" in flags else 0)
+        compiled = re.compile(pattern, re.IGNORECASE if "i" in flags else 0)
     except re.error:
         return any(pattern in name for name in names)
-    return any(found.search(name) for name in names) and bool(re.search(r"\w{2}", pattern))
+    return any(compiled.search(name) for name in names) and bool(re.search(r"\w{2}", pattern))

@@ -51,12 +51,13 @@ class Linter(NamedTuple):
 
     def __call__(self, script: Script, *, refused: str = "") -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says."""
-        known = self.partitions.known if self.partitions and _ASKS_FOR_ROOM.search(script.data) else None
+        partitions = self.partitions.by_name if self.partitions and _ASKS_FOR_ROOM.search(script.data) else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
-        known_well = missing or script.data in self.read_well
-        unreadable = None if known_well else unreadable_by(script.data, self.environ or {})
+        unreadable = None
+        if not missing and script.data not in self.read_well:
+            unreadable = unreadable_by(script.data, self.environ or {})
         is_function = partial(_is_function, self.environ or {})
-        facts = Facts(known, os.path.isdir, refused, is_function, unreadable, missing, added_options(script.entry))
+        facts = Facts(partitions, os.path.isdir, refused, is_function, unreadable, missing, added_options(script.entry))
         return lint_script(
             script.name,
             script.data,
@@ -130,8 +131,8 @@ def _missing(data: bytes, environ: Mapping[str, str]) -> str:
     """The interpreter that this machine does not have; "" where it has it, or the first line names none."""
     by = _interpreter(data)
     named = by.path or by.name
-    known = not named or (by.path and not by.path.startswith("/")) or _is_here(named, environ.get("PATH"))
-    return "" if known else named
+    elsewhere = by.path and not by.path.startswith("/")
+    return "" if not named or elsewhere or _is_here(named, environ.get("PATH")) else named
 
 
 @lru_cache(maxsize=64)  # scripts share their interpreters
@@ -167,18 +168,18 @@ def unreadable_by(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
 def read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
     """Those of many bash scripts that bash can read; what `bash -n` says of any other is asked of that one alone."""
 
-    def read(some: Sequence[bytes]) -> list[bytes]:
+    def read(batch: Sequence[bytes]) -> list[bytes]:
         well: list[bytes] = []
-        while some:
-            text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
+        while batch:
+            text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in batch)
             argv = ["bash", "-c", _READS_MANY]
             done = run(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
             number = len([*takewhile(".".__eq__, done.out.split("\0"))])
-            well, some = [*well, *some[:number]], some[number + 1 :] if number or done.out else ()
+            well, batch = [*well, *batch[:number]], batch[number + 1 :] if number or done.out else ()
         return well
 
-    asked = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]
-    batches = [partial(read, asked[at : at + _MANY]) for at in range(0, len(asked), _MANY)]
+    bash_scripts = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]
+    batches = [partial(read, bash_scripts[at : at + _MANY]) for at in range(0, len(bash_scripts), _MANY)]
     answers = run_many(batches, os.cpu_count() or 1)
     return frozenset(each for answer in answers if isinstance(answer, list) for each in answer)
 
@@ -194,7 +195,7 @@ class Partitions:
         self.problems: list[Problem] = []
 
     @cached_property
-    def known(self) -> Mapping[str, Partition] | None:
+    def by_name(self) -> Mapping[str, Partition] | None:
         """None where nobody knows."""
         try:
             return {each.name: each for each in self.cluster.partitions()} or None

@@ -158,7 +158,7 @@ def _zone(settings: Settings) -> str:
 def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None:
     """The scripts that are not there yet; a paused one's switch first, so that it never runs in between."""
     for row in rows:
-        if row.there:
+        if row.existing:
             continue
         path = paths.root / row.path
         try:
@@ -188,7 +188,7 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
                 "path": row.path,
                 "line": row.job.line,
                 "cron": row.job.cron,
-                "state": "there" if row.there else "planned" if args.dry_run else "written",
+                "state": "there" if row.existing else "planned" if args.dry_run else "written",
                 "paused": row.job.paused,
                 "script": row.script.decode("utf-8", "replace") if args.dry_run else None,
             }
@@ -208,7 +208,7 @@ def _words(
     if not rows and not table.remarks:
         yield _nothing(args, table)
         return
-    new = [row for row in rows if not row.there]
+    new = [row for row in rows if not row.existing]
     if args.dry_run:
         for row in new:
             yield f"--- {row.path}"
@@ -216,8 +216,8 @@ def _words(
             yield ""
     yield from _list(args, console, target, new)
     for row in rows:
-        if row.there:
-            yield f"already there: {text.name(row.name)} ({text.clean(row.there)}), from line {row.job.line}"
+        if row.existing:
+            yield f"already there: {text.name(row.name)} ({text.clean(row.existing)}), from line {row.job.line}"
     yield from _remarks(console, "needs a person", [each.advice for each in table.remarks if each.look])
     yield from _remarks(console, "notes", [each.advice for each in table.remarks if not each.look])
     if new:

@@ -82,9 +82,9 @@ def records(world: World) -> Records:
 
 def jobs_by_id(world: World) -> dict[str, Job]:
     """The row that speaks for each job of ours in the queue."""
-    known = records(world)
-    ours = {job_id: [job for job in rows if known.of(job) is not None] for job_id, rows in world.jobs().items()}
-    return {job_id: one for job_id, rows in ours.items() if (one := standing_for(rows)) is not None}
+    owners = records(world)
+    ours = {job_id: [job for job in rows if owners.of(job) is not None] for job_id, rows in world.jobs().items()}
+    return {job_id: row for job_id, rows in ours.items() if (row := standing_for(rows)) is not None}
 
 
 class Records:
@@ -105,8 +105,8 @@ class Records:
         for job_id, link in world.links.items():
             self._add(job_id, _Record(Owner(link=link), link.at, link.at))
         if world.call.link and world.call.link not in world.links:
-            own = LinkRecord("spare" if world.kept.spare == world.call.link else "link", 0, "")
-            self._add(world.call.link, _Record(Owner(link=own), 0, 0))
+            this_link = LinkRecord("spare" if world.kept.spare == world.call.link else "link", 0, "")
+            self._add(world.call.link, _Record(Owner(link=this_link), 0, 0))
         for series in world.series:
             if series.newest:
                 self._add(series.newest, _Record(Owner(entry_id(series.entry.name)), 0, series.at))
@@ -116,11 +116,13 @@ class Records:
 
     def of(self, job: Job) -> Owner | None:
         """Whose `job` is; None: no job of ours."""
-        known = [record for record in self._records.get(job.id, ()) if self._fits(record, job)]
-        claimed = {record.owner.entry for record in known if record.owner.key is not None}
-        known = [each for each in known if each.owner.key is not None or each.owner.entry not in claimed]
-        if known:
-            best = max(known, key=lambda record: (self._says(record.owner, job), record.owner.entry != "", record.at))
+        matching = [record for record in self._records.get(job.id, ()) if self._fits(record, job)]
+        claimed = {record.owner.entry for record in matching if record.owner.key is not None}
+        matching = [each for each in matching if each.owner.key is not None or each.owner.entry not in claimed]
+        if matching:
+            best = max(
+                matching, key=lambda record: (self._says(record.owner, job), record.owner.entry != "", record.at)
+            )
             return self._with_words(best.owner, job)
         return self.by_token(job) or self._by_script(job)
 
@@ -144,8 +146,8 @@ class Records:
         And those that a claim without id may have submitted.
         """
         for job in jobs:
-            known = self._records.get(job.id, ()) if job.submitted and not job.restarts else ()
-            apart = any(record.at and not self._at_its_time(record, job) for record in known)
+            recorded = self._records.get(job.id, ()) if job.submitted and not job.restarts else ()
+            apart = any(record.at and not self._at_its_time(record, job) for record in recorded)
             lost = self._unrecorded and self.of(job) is None and any(self._may_be(c, job) for c in self._unrecorded)
             if apart or lost:
                 yield job
@@ -330,12 +332,13 @@ class Lives:
         for claim in world.claims:
             if world.queue is None:
                 lives = claim.job_end is None and bool(claim.job_id)
-            elif claim.state not in _WITH_JOB:
-                lives = False
             else:
-                missing = absent.get(claim.job_id or "")
-                lives = claim.fresh or (missing is not None and missing.may_live)
-                lives = lives or any(job.live for job in records(world).rows_of(claim))
+                why = absent.get(claim.job_id or "")
+                lives = claim.state in _WITH_JOB and (
+                    claim.fresh
+                    or (why is not None and why.may_live)
+                    or any(job.live for job in records(world).rows_of(claim))
+                )
             if lives and claim.key not in but:
                 by_entry.setdefault(claim.key.entry, []).append(claim)
         return cls({entry: tuple(claims) for entry, claims in by_entry.items()}, absent)
@@ -353,10 +356,10 @@ def unlisted(world: World) -> Iterator[Job]:
     """
     for claim in world.claims if world.queue is not None else ():
         at = claim.recorded or claim.at
-        known = claim.job_id in (world.job_ends or ()) or claim.job_id in world.kept.kill_records
+        ended = claim.job_id in (world.job_ends or ()) or claim.job_id in world.kept.kill_records
         entry = world.known().get(claim.key.entry)
         name = entry.job_name if entry is not None else ""
-        if claim.state in _WITH_JOB and not known and (job := _unlisted(world, claim.job_id, name, at)):
+        if claim.state in _WITH_JOB and not ended and (job := _unlisted(world, claim.job_id, name, at)):
             yield job
     for job_id, link in world.links.items() if world.queue is not None else ():
         if link.slot > world.now and (job := _unlisted(world, job_id, "", link.at)):
@@ -370,12 +373,12 @@ def queued(world: World) -> int:
 
 def job_limit(world: World, outcomes: Sequence[Outcome]) -> int:
     """Of this user's jobs in the queue, as what came of a tick shows; 0: none is known, or there are more than that."""
-    met, before = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in outcomes), world.kept.job_limit
+    met, before = any(outcome.obstacle is Obstacle.SUBMIT_LIMIT for outcome in outcomes), world.kept.job_limit
     jobs = queued(world) if met or before else 0
-    for each in outcomes:
-        there = bool(each.job_id) or (met and each.obstacle is Obstacle.NO_ANSWER)
-        jobs += isinstance(each.decision, Submit | SubmitLink) and there
-        jobs -= isinstance(each.decision, Withdraw) and each.done is Done.OK and not each.decision.gone
+    for outcome in outcomes:
+        submitted = bool(outcome.job_id) or (met and outcome.obstacle is Obstacle.NO_ANSWER)
+        jobs += isinstance(outcome.decision, Submit | SubmitLink) and submitted
+        jobs -= isinstance(outcome.decision, Withdraw) and outcome.done is Done.OK and not outcome.decision.gone
     return max(jobs, 1) if met else before if jobs <= before else 0
 
 
@@ -416,12 +419,12 @@ def missed_since(world: World) -> dict[str, int]:
 
 def unknown(world: World, claim: Claim) -> JobEnd:
     """The end of an absent job that is not waited for any longer."""
-    known = world.accounting
-    if claim.job_id in known.alive:
+    accounting = world.accounting
+    if claim.job_id in accounting.alive:
         why = "accounting says that it has not ended, but the controller does not know it"
-    elif known.trouble:
-        why = f"accounting has given no answer for {SILENT // 3600} hours ({known.trouble})"
-    elif known.exists:
+    elif accounting.trouble:
+        why = f"accounting has given no answer for {SILENT // 3600} hours ({accounting.trouble})"
+    elif accounting.exists:
         why = "accounting does not tell how"
     else:
         why = "there is no accounting to ask"

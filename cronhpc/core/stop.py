@@ -85,14 +85,14 @@ def _setting(world: World, switch: Switch) -> SwitchSetting | None:
 
 def _matches(setting: SwitchSetting, name: str, partition: str, account: str, workdir: str) -> bool:
     """All that the setting names must fit; a setting that names nothing fits nothing."""
-    asked = [
+    criteria = [
         (setting.jobs, fnmatchcase(name, setting.jobs)),
         (setting.partition, setting.partition in partition.split(",")),  # a pending job may ask for several
         (setting.account, account == setting.account),
         (setting.workdir, _below(workdir, setting.workdir)),
     ]
-    given = [fits for pattern, fits in asked if pattern]
-    return bool(given) and all(given)
+    named = [fits for pattern, fits in criteria if pattern]
+    return bool(named) and all(named)
 
 
 def _below(path: str, folder: str) -> bool:
@@ -147,10 +147,10 @@ class Index:
         return tuple({job.shown: job for job in reached}.values())
 
 
-def _with_tasks(job: Job, asked: list[range], *, inside: bool) -> Job | None:
-    """The job with those of its tasks that are among the asked ones, or with the others; None where none is left."""
-    own = (task for tasks in task_ranges(job.tasks) for task in tasks)
-    chosen = [task for task in own if any(task in each for each in asked) is inside]
+def _with_tasks(job: Job, numbers: list[range], *, inside: bool) -> Job | None:
+    """The job with those of its tasks that are among `numbers`, or with the others; None where none is left."""
+    its_tasks = (task for tasks in task_ranges(job.tasks) for task in tasks)
+    chosen = [task for task in its_tasks if any(task in each for each in numbers) is inside]
     return replace(job, tasks=task_list(chosen)) if chosen else None
 
 
@@ -219,29 +219,29 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
 
     sorted_out = grouped(jobs, lambda job: _stage(world, job, target(job), grace))
 
-    def ids(stage: str) -> tuple[str, ...]:
+    def ids_at(stage: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(target(j) for j in sorted_out.get(stage, ())))
 
-    def which(*stages: str) -> tuple[Job, ...]:
+    def jobs_at(*stages: str) -> tuple[Job, ...]:
         return tuple(job for stage in stages for job in sorted_out.get(stage, ()))
 
-    warn_signal, waiting = setting.warn_signal if setting else "", ids("waiting")
+    warn_signal, waiting = setting.warn_signal if setting else "", ids_at("waiting")
     if sorted_out.keys() != {"warn"}:
         yield Stop(
             switch,
-            pending=ids("pending"),
-            running=ids("running"),
+            pending=ids_at("pending"),
+            running=ids_at("running"),
             warn_signal=warn_signal,
             grace=grace,
-            completing=tuple(f"{j.shown} on {j.nodes}" for j in which("completing")),
-            left_alone=tuple(j.shown for j in which("scrontab")),
+            completing=tuple(f"{j.shown} on {j.nodes}" for j in jobs_at("completing")),
+            left_alone=tuple(j.shown for j in jobs_at("scrontab")),
             waiting=waiting,
             end_at=min((world.kept.warned[each] + grace for each in waiting), default=None),
-            unasked=tuple(j.shown for j in which("unasked")),
-            jobs=which("running", "pending"),
+            unasked=tuple(j.shown for j in jobs_at("unasked")),
+            jobs=jobs_at("running", "pending"),
         )
     if "warn" in sorted_out:
-        yield Stop(switch, (), (), warn_signal, grace, warn=ids("warn"), jobs=which("warn"))
+        yield Stop(switch, (), (), warn_signal, grace, warn=ids_at("warn"), jobs=jobs_at("warn"))
 
 
 def _stage(world: World, job: Job, target: str, grace: int) -> str:
@@ -278,8 +278,8 @@ def _without(job: Job, parts: list[Job]) -> Job | None:
     """`job` less `parts` of it; None where nothing is left."""
     if any(part.shown == job.shown for part in parts):
         return None
-    asked = [each for part in parts for each in task_ranges(part.tasks)]
-    return _with_tasks(job, asked, inside=False) if asked else job
+    numbers = [each for part in parts for each in task_ranges(part.tasks)]
+    return _with_tasks(job, numbers, inside=False) if numbers else job
 
 
 # --- the tag of a pause -----------------------------------------------------------------------------------------------
@@ -308,11 +308,11 @@ STOPPED_EXIT = 113  # what `cronhpc guard` exits with where a switch ended its c
 
 @dataclass(slots=True)
 class KillRecords:
-    """One tick's part of it. `rows` are for history; `said`: by a switch's path, what it stopped now."""
+    """One tick's part of it. `rows` are for history; `stopped`: by a switch's path, the jobs that it stopped now."""
 
     kill_records: dict[str, KillRecord] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
-    said: dict[str, list[str]] = field(default_factory=dict)
+    stopped: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, world: World, outcomes: Iterable[Outcome], unfinished: Collection[str]) -> KillRecords:
@@ -327,32 +327,32 @@ class KillRecords:
     def _note(self, stop: Stop, now: int) -> None:
         """What a switch did to which job is a row once, however often it has to be done."""
         cancelled, warned, switch = (*stop.pending, *stop.running), stop.warn, stop.switch
-        new = KillRecord(now, switch.name, switch.by, switch.reason, switch.path)
-        fresh = set()
-        for each in dict.fromkeys((*cancelled, *warned)):
-            known = self.kill_records.get(each, new)
+        first = KillRecord(now, switch.name, switch.by, switch.reason, switch.path)
+        changed = set()
+        for job_id in dict.fromkeys((*cancelled, *warned)):
+            before = self.kill_records.get(job_id, first)
             after = replace(
-                known,
-                emptied=known.emptied or each in stop.pending,
-                warned=known.warned or each in warned,
-                cancelled=known.cancelled or each in stop.running,
+                before,
+                emptied=before.emptied or job_id in stop.pending,
+                warned=before.warned or job_id in warned,
+                cancelled=before.cancelled or job_id in stop.running,
             )
-            if self.kill_records.get(each) != after:
-                fresh.add(each)
-            self.kill_records[each] = after
-        if not fresh:
+            if self.kill_records.get(job_id) != after:
+                changed.add(job_id)
+            self.kill_records[job_id] = after
+        if not changed:
             return
-        words = [job_words(job, now) for job in stop.jobs if job.id in fresh or job.shown in fresh]
+        words = [job_words(job, now) for job in stop.jobs if job.id in changed or job.shown in changed]
         self.rows.append(
             _history_row(switch.name, switch.by, switch.reason, now)
             | {
                 "since": switch.since,
-                "jobs": [each for each in dict.fromkeys(cancelled) if each in fresh],
-                "warned": [each for each in warned if each in fresh],
+                "jobs": [job_id for job_id in dict.fromkeys(cancelled) if job_id in changed],
+                "warned": [job_id for job_id in warned if job_id in changed],
                 "were": words,
             }
         )
-        self.said.setdefault(switch.path, []).extend(words)
+        self.stopped.setdefault(switch.path, []).extend(words)
 
     def _see_through(self, world: World, unfinished: Collection[str]) -> None:
         """Whether what was stopped is gone; forgotten when its run's end is recorded, too."""
@@ -360,17 +360,17 @@ class KillRecords:
             return
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
         rows: dict[str, Row] = {}
-        for each, known in world.kept.kill_records.items():
-            may_run = known.waited and each in unfinished
-            if each in live or (may_run and each not in world.jobs() and world.now - known.at < TWO_LOOKS):
+        for job_id, record in world.kept.kill_records.items():
+            may_run = record.waited and job_id in unfinished
+            if job_id in live or (may_run and job_id not in world.jobs() and world.now - record.at < TWO_LOOKS):
                 continue  # one that was not listed yet was ended only if it waited
-            if not known.gone:
-                row = _history_row(known.name, known.by, known.reason, world.now) | {"gone": {}}
-                rows.setdefault(known.path, row)["gone"][each] = world.now - known.at
-            if each in unfinished:
-                self.kill_records[each] = replace(self.kill_records[each], gone=True)
+            if not record.gone:
+                row = _history_row(record.name, record.by, record.reason, world.now) | {"gone": {}}
+                rows.setdefault(record.path, row)["gone"][job_id] = world.now - record.at
+            if job_id in unfinished:
+                self.kill_records[job_id] = replace(self.kill_records[job_id], gone=True)
             else:
-                del self.kill_records[each]
+                del self.kill_records[job_id]
         self.rows.extend(rows.values())
 
 
@@ -394,12 +394,12 @@ _OF_A_CANCEL = (9, 15)  # SIGKILL, SIGTERM: what a cancelled job gets
 
 def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) -> JobEnd:
     """`job_end`, as killed where a switch ended the run: no failure, and not tried again."""
-    kill_records = world.kept.kill_records.get(claim.job_id or "")
+    record = world.kept.kill_records.get(claim.job_id or "")
     # a run that wrote down its own end knows of the signal alone
     ended_by_us = job_end.result in {Result.CANCELLED, Result.UNKNOWN} or job_end.signal in _OF_A_CANCEL
-    if kill_records is not None and (kill_records.warned or ended_by_us):
-        late = job_end.ended is not None and job_end.ended < kill_records.at
-        return job_end if late else replace(job_end, result=Result.KILLED, detail=kill_records.said)
+    if record is not None and (record.warned or ended_by_us):
+        late = job_end.ended is not None and job_end.ended < record.at
+        return job_end if late else replace(job_end, result=Result.KILLED, detail=record.said)
     if job_end.result is Result.FAILED and job_end.exit_code == STOPPED_EXIT:
         return replace(job_end, result=Result.KILLED, detail=command("guard") + f" ended it (exit {STOPPED_EXIT})")
     if job_end.result is not Result.CANCELLED:
@@ -434,28 +434,28 @@ def unmatched(world: World) -> list[Problem]:
     if world.queue is None:
         return []
     index = world.once(Index)
-    known = {ALL, *(row.name for row in world.settings.switches)}
+    called = {ALL, *(row.name for row in world.settings.switches)}
     for entry in world.known().values():
-        known |= {entry.name, entry.job_name}
+        called |= {entry.name, entry.job_name}
     shared = tuple(f"{each.rstrip('/').removeprefix('~')}/" for each in world.settings.kill_also)
-    done = {kill_records.path for kill_records in world.kept.kill_records.values()}
+    acted = {record.path for record in world.kept.kill_records.values()}
     lost = [
         s
         for s in world.switches.found
         if not (
-            s.expired(world.now) or s.name in known or s.path in done or s.path.removesuffix(s.name).endswith(shared)
+            s.expired(world.now) or s.name in called or s.path in acted or s.path.removesuffix(s.name).endswith(shared)
         )
         and not index.reached(s)
     ]
-    called = sorted((known | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []
-    return [_nameless(switch, called if place < _NEAREST else []) for place, switch in enumerate(lost)]
+    candidates = sorted((called | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []
+    return [_nameless(switch, candidates if place < _NEAREST else []) for place, switch in enumerate(lost)]
 
 
-def alike(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that a misspelt name may mean: as its log folder is called, in other letters, the nearest."""
-    known = list(known)
-    same = [each for each in known if entry_id(each) == name or each.casefold() == name.casefold()]
-    return same[0] if same else nearest(name, known, 0.5)
+def alike(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt name may mean: as its log folder is called, in other letters, the nearest."""
+    candidates = list(candidates)
+    same = [each for each in candidates if entry_id(each) == name or each.casefold() == name.casefold()]
+    return same[0] if same else nearest(name, candidates, 0.5)
 
 
 def matching(world: World, pattern: str) -> tuple[str, ...]:
@@ -471,8 +471,8 @@ def is_pattern(name: str) -> bool:
     return any(char in name for char in "*?[") and not name.partition("_")[0].isdecimal()
 
 
-def _nameless(switch: Switch, known: list[str]) -> Problem:
-    near = alike(switch.name, known)
+def _nameless(switch: Switch, candidates: list[str]) -> Problem:
+    near = alike(switch.name, candidates)
     what = f"nothing is called {switch.printable}{f'; nearest: {near}' if near else ''}."
     if switch.name.partition("_")[0].isdecimal():
         what = f"no job {switch.printable} is in the queue."

@@ -375,13 +375,13 @@ class _Keeper:
             self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
 
     def _tell(self, kept: model.SchedulerState, now: int) -> None:
-        standing = alerts.conditions(self.world, self.states, self.outcomes, self.kills.said)
+        standing = alerts.conditions(self.world, self.states, self.outcomes, self.kills.stopped)
         if standing and not self.site.settings.sends_alerts:
             return  # nobody is told: who sets them up later is told of all that stands then
         before = kept.alerts
         there = {entry.name for entry in self.world.entries}
         self.alerts, kept.alerts = alerts.told(standing, before, now, there)
-        self.alerts += alerts.events(self.world, self.outcomes, self.kills.said, before)
+        self.alerts += alerts.events(self.world, self.outcomes, self.kills.stopped, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
 

@@ -299,7 +299,7 @@ def as_cron(text: str) -> str:
 def _hashed(unit: Unit, word: str) -> str:
     """Of cron's `a~b` (a random value, drawn at each load) `H(a-b)`: one value, chosen once."""
 
-    def one(match: re.Match[str]) -> str:
+    def hashed(match: re.Match[str]) -> str:
         low, high = match.groups()
         if not unit.low <= int(low or unit.low) <= int(high or unit.top) <= unit.top:
             what = f'{unit.name} "{match[0]}": a random value lies within {unit.low}-{unit.top}, forwards.'
@@ -307,7 +307,7 @@ def _hashed(unit: Unit, word: str) -> str:
         top = LAST_HASHED_DAY if unit is UNITS[2] else unit.top
         return f"H({low or unit.low}-{min(int(high), top) if high else top})" if low or high else "H"
 
-    return ",".join(_RANDOM.sub(one, part) if _RANDOM.fullmatch(part) else part for part in word.split(","))
+    return ",".join(_RANDOM.sub(hashed, part) if _RANDOM.fullmatch(part) else part for part in word.split(","))
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -356,13 +356,13 @@ def waited_for(command: str) -> tuple[str, bool]:
     `x & # why` becomes `x & wait $! # why`, whose exit code is x's. A word for shells of sh's family.
     """
     masked = _MASKED.sub(lambda match: ("_" if match[0][0] != "#" else " ") * len(match[0]), command)
-    found = list(_AMPERSAND.finditer(masked))
-    if not found:
+    ampersands = list(_AMPERSAND.finditer(masked))
+    if not ampersands:
         return command, False
-    end = found[-1].end()
+    end = ampersands[-1].end()
     if masked[end:].strip():
         return command, True
-    waiting = " wait $!" if len(found) == 1 else " wait"
+    waiting = " wait $!" if len(ampersands) == 1 else " wait"
     return command[:end] + waiting + command[end:], False
 
 
@@ -380,6 +380,4 @@ def zone_of(text: str) -> str | None:
     key = text.removeprefix(":").removeprefix("/usr/share/zoneinfo/")
     if is_zone(key):
         return key
-    if found := fixed(key):
-        return found
-    return None if _RULES.match(key) or key.startswith("/") else "UTC"  # a file may say anything
+    return fixed(key) or (None if _RULES.match(key) or key.startswith("/") else "UTC")  # a file may say anything

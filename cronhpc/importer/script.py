@@ -19,13 +19,13 @@ FOLDER = "cron.d"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One entry. `there` is the source of the script that holds it already: then nothing is to be written."""
+    """One entry. `existing` is the source of the script that holds it already: then nothing is to be written."""
 
     name: str
     path: str  # below the cron directory
     script: bytes
     job: Job
-    there: str = ""
+    existing: str = ""
 
 
 def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tuple[Imported, ...]:
@@ -35,21 +35,21 @@ def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tup
     """
     used = {name.lower() for name in taken}  # for people, and for file systems, case makes no two names
     alike: Counter[str] = Counter()
-    found = []
+    imported = []
     for job in table.jobs:
         first = fingerprint(table.source, job, 0)
         mark = fingerprint(table.source, job, alike[first])
         alike[first] += 1
-        there = marks.get(mark, "")
+        existing = marks.get(mark, "")
         name = (
-            there.rpartition("/")[2].removesuffix(".slurm")
-            if there
+            existing.rpartition("/")[2].removesuffix(".slurm")
+            if existing
             else _unused(name_of(job.command, job.job_name), used)
         )
         used.add(name.lower())
-        path = there or f"{FOLDER}/{name}.slurm"
-        found.append(Imported(name, path, script(table.source, job, mark), job, there))
-    return tuple(found)
+        path = existing or f"{FOLDER}/{name}.slurm"
+        imported.append(Imported(name, path, script(table.source, job, mark), job, existing))
+    return tuple(imported)
 
 
 def _unused(wanted: str, used: Collection[str]) -> str:
@@ -104,9 +104,9 @@ def name_of(command: str, job_name: str = "") -> str:
     if job_name:
         return _fit(_stem(job_name))
     command = re.sub(r"\bbsub\b([^<|;&]*)<", r"bsub\1", command)  # which reads its script there
-    found = [program for words in _simple_commands(command) if (program := _program(words))]
-    real = [program for program in found if _bare(program) not in _PLAIN]
-    return _fit(_stem((real or [each for each in found if each not in _ENDS] or [""])[0]))
+    programs = [*filter(None, map(_program, _simple_commands(command)))]
+    real = [program for program in programs if _bare(program) not in _PLAIN]
+    return _fit(_stem((real or [program for program in programs if program not in _ENDS] or [""])[0]))
 
 
 def submits(command: str) -> bool:
@@ -125,10 +125,10 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
     lexer = shlex.shlex(_ASIDE.sub(" ", command), posix=True, punctuation_chars="&|;()")
     lexer.whitespace_split = True
     try:
-        found = list(lexer)
+        tokens = list(lexer)
     except ValueError:  # an open quote
-        found = command.split()
-    for is_operator, words in groupby(found, lambda word: bool(word) and set(word) <= set("&|;()")):
+        tokens = command.split()
+    for is_operator, words in groupby(tokens, lambda word: bool(word) and set(word) <= set("&|;()")):
         if not is_operator:
             yield list(words)
 
@@ -181,7 +181,7 @@ def _argument(words: list[str]) -> str:
         if word == "-m" and at + 1 < len(words):
             return words[at + 1]
         if re.fullmatch(r"-[a-z]*c", word) and at + 1 < len(words):
-            return next((found for part in _simple_commands(words[at + 1]) if (found := _program(part))), "")
+            return next(filter(None, map(_program, _simple_commands(words[at + 1]))), "")
         if word == "run" or word.startswith("-"):
             continue
         return word
@@ -213,8 +213,8 @@ def fingerprint(source: str, job: Job, ordinal: int) -> str:
     `ordinal` counts entries that are alike in everything.
     """
     # Without the comments, which may be corrected, and the zone, which the settings decide (CRON_TZ is a variable).
-    said = (job.schedule, job.command, job.stdin, job.shell, job.variables, job.options, ordinal)
-    text = f"{source}\0{said!r}"
+    parts = (job.schedule, job.command, job.stdin, job.shell, job.variables, job.options, ordinal)
+    text = f"{source}\0{parts!r}"
     return digest(text.encode("utf-8", "surrogatepass"))[:12]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice
@@ -293,12 +294,7 @@ ZONE_VARIABLES = frozenset({"CRON_TZ", "TZ"})
 
 def times(line: str) -> list[str]:
     """The words at the front of `line` that look like fields of time."""
-    found: list[str] = []
-    for word in line.split():
-        if not _FIELD.fullmatch(word) or len(found) == _MOST_FIELDS:
-            break
-        found.append(word)
-    return found
+    return [*takewhile(_FIELD.fullmatch, line.split()[:_MOST_FIELDS])]
 
 
 def refused(line: str) -> tuple[str, str] | None:
@@ -306,15 +302,15 @@ def refused(line: str) -> tuple[str, str] | None:
     placeholder = _PLACEHOLDER.search(line)
     if placeholder and placeholder.start() <= len(" ".join(line.split()[: len(UNITS)])):
         return _placeholder(placeholder.group())
-    found = times(line)
-    if any("?" in word or "#" in word for word in found):
-        foreign = recognised(" ".join(found))
+    fields = times(line)
+    if any("?" in word or "#" in word for word in fields):
+        foreign = recognised(" ".join(fields))
         if foreign:
             return foreign.what, foreign.fix
-    if 1 < len(found) < len(UNITS) and len(line.split()) > len(found):
-        count = {2: "two", 3: "three", 4: "four"}[len(found)]
-        last = UNITS[len(found)].name
-        five = " ".join([*found, *("*" for _ in UNITS[len(found) :])])
+    if 1 < len(fields) < len(UNITS) and len(line.split()) > len(fields):
+        count = {2: "two", 3: "three", 4: "four"}[len(fields)]
+        last = UNITS[len(fields)].name
+        five = " ".join([*fields, *("*" for _ in UNITS[len(fields) :])])
         what = f"{count} fields of time before the command: the {last} is missing."
         return what, f"Write all five, as in {five}."
     return None

@@ -45,12 +45,12 @@ def scan(
 
     `root`: the cron directory; the way to it is not asked. `clock`: what stamps its files; `now` is of this machine's.
     """
-    looked = _Scan(now, root, clock)
+    listing = _Scan(now, root, clock)
     for kind, folder in folders:
-        looked.folder(kind, folder)
+        listing.folder(kind, folder)
     for name, path in files:
-        looked.file(name, path)
-    return Switches(tuple(looked.switches), tuple(looked.unknown), tuple(looked.problems))
+        listing.file(name, path)
+    return Switches(tuple(listing.switches), tuple(listing.unknown), tuple(listing.problems))
 
 
 def of_directory(paths: Paths, settings: Settings, now: int, clock: DiskClock = DiskClock()) -> Switches:  # noqa: B008 - it is a constant
@@ -215,11 +215,13 @@ def _owners_folder(folder: Path) -> int:
     owners = {os.stat(root).st_uid}
     with contextlib.suppress(FileNotFoundError):
         owners.add(os.lstat(root / MARKER).st_uid)
-    found = os.fstat(fd).st_uid
-    if found in owners:
+    owner_id = os.fstat(fd).st_uid
+    if owner_id in owners:
         return fd
     os.close(fd)
-    raise AstrayError(errno.EXDEV, f"that folder is {owner(found)}'s, not of the cron directory's owner", str(folder))
+    raise AstrayError(
+        errno.EXDEV, f"that folder is {owner(owner_id)}'s, not of the cron directory's owner", str(folder)
+    )
 
 
 def _share(fd: int, gid: int | None) -> None:
@@ -333,8 +335,8 @@ def _astray(path: str, opened: os.stat_result) -> str:
             strangers |= {status.st_uid} - {0, me}
         else:
             real = str(at)
-    found = os.lstat(real)
-    if (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino):
+    real_status = os.lstat(real)
+    if (real_status.st_dev, real_status.st_ino) != (opened.st_dev, opened.st_ino):
         return "it was exchanged in this moment"
     led = sorted(strangers - {opened.st_uid})
     if led:

@@ -28,9 +28,9 @@ _MOST_LINKS = 40  # the kernel's own limit
 
 def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str, ...]]:
     """The user ids of `trust.owners` (`me` and root always among them), and the names that no user has."""
-    found = {name: user_id(name) for name in names if name not in {"me", "root"}}
-    ids = {0, me, *(number for number in found.values() if number is not None)}
-    return frozenset(ids), tuple(name for name, number in found.items() if number is None)
+    by_name = {name: user_id(name) for name in names if name not in {"me", "root"}}
+    ids = {0, me, *(number for number in by_name.values() if number is not None)}
+    return frozenset(ids), tuple(name for name, number in by_name.items() if number is None)
 
 
 def _from_the_top(path: Path) -> tuple[Path, list[str]]:
@@ -193,8 +193,8 @@ class Trust:
         if gid == self.gid:
             return None
         name = group_name(gid)
-        found = self._writable(path, f"the group {name}", f"chmod g-w {word(path)}")
-        return Problem(found.code, found.what, self._or_allow(found.fix, f"group: {name}"), found.file)
+        problem = self._writable(path, f"the group {name}", f"chmod g-w {word(path)}")
+        return Problem(problem.code, problem.what, self._or_allow(problem.fix, f"group: {name}"), problem.file)
 
     def _or_allow(self, fix: str, setting: str) -> str:
         return fix if self._closed else f"{fix} (or allow it: trust: {{{setting}}})"

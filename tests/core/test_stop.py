@@ -752,7 +752,7 @@ def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) 
 
 def test_people_are_told_who_stopped_what_once_and_again_each_day_while_it_stands() -> None:
     w = replace(on(jobs=(FOREIGN,)), switches=Switches((switch("ft", reason="loss spikes"),)))
-    told, known = alerts.told(alerts.conditions(w, {}, (), kills(w).said), {}, w.now, ())
+    told, known = alerts.told(alerts.conditions(w, {}, (), kills(w).stopped), {}, w.now, ())
     text = 'kill/ft was set by bob: "loss spikes"'
     assert [(a.phase, a.text) for a in told] == [("new", f"{text}; it stopped 8 running")]
     assert alerts.told(alerts.conditions(w, {}, (), {}), known, w.now + 3600, ())[0] == []

@@ -619,7 +619,7 @@ def test_the_same_table_again_is_there_already() -> None:
         "# b\n\n0 1 * * * x\n0 1 * * * x\nA=b\n\n0 2 * * * y\n0 3 * * * x\n", Surroundings("alice", "Asia/Tokyo")
     )
     again = named(moved, {row.name for row in first}, marks)
-    assert [row.there for row in again] == ["cron.daily/x.slurm", "cron.daily/x-2.slurm", "cron.daily/y.slurm", ""]
+    assert [row.existing for row in again] == ["cron.daily/x.slurm", "cron.daily/x-2.slurm", "cron.daily/y.slurm", ""]
     assert [row.name for row in again] == ["x", "x-2", "y", "x-3"]
 
 
