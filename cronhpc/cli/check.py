@@ -225,7 +225,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     known = {entry.name: entry for entry in found.entries}
     linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
     look = _Look(paths, site.settings, site.user, names, linter, known)
-    problems = [*look.in_settings(), *([] if names else _of_alerts(site)), *look.scripts()]
+    problems = [*look.in_settings(), *([] if names else _of_alerts(site.settings, site.environment)), *look.scripts()]
     for entry in found.entries:
         if names and entry.name not in names:
             continue
@@ -250,13 +250,13 @@ _UNKNOWN_SYSTEM = Problem(
 )
 
 
-def _of_alerts(site: Site) -> Iterator[Problem]:
+def _of_alerts(settings: Settings, environ: Mapping[str, str]) -> Iterator[Problem]:
     """What keeps alerts from being sent, seen before one has to be."""
-    if not (site.settings.sends_alerts or site.settings.alerts_ping or site.settings.alerts_smtp):
+    if not (settings.sends_alerts or settings.alerts_ping or settings.alerts_smtp):
         return
     from cronhpc.engine.delivery import faults
 
-    for key, what, fix in faults(site.settings, site.environment):
+    for key, what, fix in faults(settings, environ):
         yield Problem("W352", f"{key}: {what}", fix, "cronhpc.yaml", key=key)
 
 

@@ -11,10 +11,10 @@ from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, seconds_of
 from cronhpc.core.chain import bad_nodes_of
-from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
+from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, command, text_of, texts_of
 from cronhpc.core.plan import plan
 from cronhpc.engine.read import read_world
-from cronhpc.engine.site import Site, reckoned
+from cronhpc.engine.site import reckoned
 from cronhpc.logs.housekeeping import clean_site
 from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import is_stopped_login, started
@@ -134,17 +134,17 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     how = started(site.paths)
     call = Call(by_daemon=how is not None and how.via in {"daemon", "local"})
     world = read_world(site, console.now, call).world
-    known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
+    cleaned = clean_site(site, world.queue, world.claims, world.now, dry_run=True)
+    known = view.facts(world, plan(world), world.skipped, _to_remove(cleaned))
     console.answer(known, lambda: view.render(known, console.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
 
 
-def _cleaning(site: Site, world: World) -> ToRemove | None:
+def _to_remove(cleaned: Cleaned | None) -> ToRemove | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
     from cronhpc.views.plan import ToRemove
 
-    cleaned = clean_site(site, world.queue, world.claims, world.now, dry_run=True)
     if cleaned is None or not cleaned.removed:
         return None
     return ToRemove(cleaned.removed, cleaned.kept, cleaned.bytes, dict(cleaned.reasons))

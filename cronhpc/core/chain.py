@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Decision, JobEnd, Settings, World
+    from cronhpc.core.model import ChainFacts, Decision, JobEnd, Settings, World
     from cronhpc.core.model.site import Partition
 
 SUCCESSOR, SPARE = "successor", "spare"
@@ -351,6 +351,15 @@ def never_ran(world: World, job_id: str, result: Result, signal: int | None) -> 
     """Whether a link that ended so cannot have begun its work: it would have written down a successor of its own."""
     failed = result is Result.FAILED and (signal == LAUNCH_FAILED or job_id == world.chain.successor_noted)
     return failed or result is Result.NODE_FAIL
+
+
+def with_bad_nodes(world: World) -> ChainFacts:
+    """The chain, with the nodes that cannot start its jobs, as far as the queue tells."""
+    known = world.chain
+    here = {job.nodes for job in world.listed if job.id == world.call.link}  # this one works
+    rows = (row for row in (*known.bad_nodes, *failed_launches(world)) if row.node not in here)
+    bad = standing(rows, world.now)
+    return replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
 
 
 def standing(nodes: Iterable[BadNode], now: int) -> tuple[BadNode, ...]:

@@ -162,7 +162,7 @@ def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
 def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
     """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
     if via == "scrontab":
-        return add_to_scrontab(site, environ)
+        return add_to_scrontab(site.paths, site.settings, environ)
     before = scheduler.last_started(site.paths)
     if (before is not None and before.via == "scrontab") or may_be_in_scrontab(site.paths):
         return remove_from_scrontab(site.paths, environ)

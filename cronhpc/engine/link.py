@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from cronhpc.core.model import Settings
+
 
 def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) -> None:
     """Runs get the environment that `start` was called in, less what belongs to the batch system and the login.
@@ -121,18 +123,18 @@ def may_be_in_scrontab(paths: Paths) -> bool:
     return os.path.lexists(scheduler.scrontab_mark(paths))
 
 
-def add_to_scrontab(site: Site, environ: Mapping[str, str]) -> list[str]:
+def add_to_scrontab(paths: Paths, settings: Settings, environ: Mapping[str, str]) -> list[str]:
     """One entry beside the user's own, which stay byte for byte; what to say of it. Raises ScrontabError."""
-    mark = directory_id(site.paths)
-    command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
-    log = str(site.paths.scheduler / "scheduler.log").replace("%", "%%")
-    options = [*scheduler.link_options(site.settings), f"--job-name={model.link_names(mark)[0]}"]
+    mark = directory_id(paths)
+    command = shlex.join([*scheduler.command(), "tick", "--dir", str(paths.root)])
+    log = str(paths.scheduler / "scheduler.log").replace("%", "%%")
+    options = [*scheduler.link_options(settings), f"--job-name={model.link_names(mark)[0]}"]
     options += [shlex.quote(f"--output={log}"), "--open-mode=append"]
-    ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
+    ours = scrontab.block(mark, scrontab.fields_of(settings.interval), options, command)
     table = scrontab.read(environ)
     if scrontab.with_block(table, mark, ours) == table:
         return []
-    replace_file(scheduler.scrontab_mark(site.paths), b"cronhpc has an entry in the scrontab\n", 0o644)
+    replace_file(scheduler.scrontab_mark(paths), b"cronhpc has an entry in the scrontab\n", 0o644)
     scrontab.write(environ, scrontab.with_block(table, mark, ours))
     said = []
     if scrontab.is_disabled(table, mark):

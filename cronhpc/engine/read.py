@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from cronhpc.core.model import Call, Claim, Job, SchedulerState
-    from cronhpc.script.dialect import Dialect
+    from cronhpc.script.dialect import Dialect, JobVariables
     from cronhpc.store.memory import Memory
     from cronhpc.store.scheduler import SiteChanges
 
@@ -72,27 +72,31 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
 
     Raises StateError for state of a newer version, OSError.
     """
-    memory = store_memory.load(site.paths.entries)
-    is_older = _is_older(site, memory)
+    paths, batch, dialect = site.paths, site.batch, site.batch.dialect
+    memory = store_memory.load(paths.entries)
+    is_older = _is_older(paths, memory.scheduler.last_tick or 0, site.settings.interval)
     of_the_folder = tuple(_of_the_folder(site, memory, call.link, now))
-    site, kept = _with_clock(site, memory.scheduler)
+    if site.disk_clock.device is None:  # a tick notes by how much it is ahead; who only looks goes by that
+        noted = DiskClock(memory.scheduler.disk_ahead, os.stat(paths.state).st_dev)  # noqa: PTH116 - one stat
+        site = replace(site, disk_clock=noted)
+    kept = replace(memory.scheduler, disk_ahead=site.disk_clock.ahead)
     found = read_entries(site, now)
     site.cache.keep("files", found.parsed)
-    kept, of_a_copy = _brought_back(site, kept, now)
+    kept, of_a_copy = _brought_back(paths, site.disk_clock, kept, now)
     world = World(
         now=now,
-        directory_id=directory_id(site.paths),
+        directory_id=directory_id(paths),
         settings=site.settings,
         entries=found.entries,
-        dialect=site.batch.dialect,
+        dialect=dialect,
         states=memory.entries,
         kept=kept,
         call=call,
     )
-    world, of_claims = _with_jobs(site, world)
+    world, of_claims = _with_jobs(paths, batch, world)
     world = with_switches(site, world)
-    series, of_series = _all_series(site)
-    logged, of_age = _logged(site.paths, world, is_older=is_older)
+    series, of_series = _all_series(paths.state, dialect.job)
+    logged, of_age = _logged(paths, world, is_older=is_older)
     chain, kept, of_chain = _chain_facts(site, kept, now, call)
     wrong = (*of_the_folder, *found.problems, *of_age, *of_a_copy)
     skipped = (*wrong, *world.switches.problems, *of_claims, *of_series)
@@ -103,7 +107,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         chain=chain,
         kept=kept,
         logged=logged,
-        disk_clock=_disk_clock(site.paths.state, world),
+        disk_clock=_disk_clock(paths.state, world),
     )
     world = _with_answers(site, world)
     return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site.changes, world)))
@@ -117,9 +121,12 @@ def _with_answers(site: Site, world: World) -> World:
     world = asked_about_doubtful(site.batch, world)
     world = attempts.recognised(world)
     world = _with_facts(world, _of_strangers(site.batch, world), lambda job, known: replace(job, from_scrontab=known))
-    world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
+    world = replace(world, job_ends=_job_ends(site.paths, site.batch, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
-    return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
+    if not world.chain.link_name:
+        return world
+    chain = core_chain.with_bad_nodes(world)
+    return replace(world, chain=replace(chain, on_hold=chain.on_hold or _an_admins_word(site, world)))
 
 
 def _of_jobs(changes: SiteChanges, world: World) -> Iterator[Problem]:
@@ -167,18 +174,12 @@ def _disk_clock(state: Path, world: World) -> int:
     return clock if clock > world.now + CLOCKS_APART else 0
 
 
-def _with_clock(site: Site, kept: SchedulerState) -> tuple[Site, SchedulerState]:
-    """A tick notes by how much the disk's clock is ahead; who only looks goes by that, and writes nothing."""
-    if site.disk_clock is None:
-        clock = DiskClock(kept.disk_ahead, os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
-        return replace(site, disk_clock=clock), kept
-    return site, replace(kept, disk_ahead=site.disk_clock.ahead)
-
-
-def _brought_back(site: Site, kept: SchedulerState, now: int) -> tuple[SchedulerState, list[Problem]]:
+def _brought_back(
+    paths: Paths, clock: DiskClock, kept: SchedulerState, now: int
+) -> tuple[SchedulerState, list[Problem]]:
     """A tick notes whether all of the directory is a copy, status.json and log/ too: then nothing tells what ran."""
     last = kept.last_tick or 0
-    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), kept.due, last)
+    at = damage.brought_back(paths, clock, kept.due, last)
     if at is None:
         return kept, []
     at = min(at or now, now)
@@ -190,10 +191,9 @@ def _brought_back(site: Site, kept: SchedulerState, now: int) -> tuple[Scheduler
     return replace(kept, restored=at, due=""), [problem]  # due: another file, and perhaps of the same inode
 
 
-def _is_older(site: Site, memory: Memory) -> bool:
+def _is_older(paths: Paths, last_tick: int, interval: int) -> bool:
     """Asked beside the reading of state/: a tick that ends later on, while the queue is asked, is no sign of it."""
-    last = memory.scheduler.last_tick or 0
-    return damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval))
+    return damage.is_older(paths, last_tick, core_chain.heard_until(last_tick, interval))
 
 
 def _logged(paths: Paths, world: World, *, is_older: bool) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
@@ -221,7 +221,7 @@ def _logged(paths: Paths, world: World, *, is_older: bool) -> tuple[Mapping[str,
     return found, problems
 
 
-def _with_jobs(site: Site, world: World) -> tuple[World, Sequence[Problem]]:
+def _with_jobs(paths: Paths, batch: Batch, world: World) -> tuple[World, Sequence[Problem]]:
     """With the queue, and what the disk knows of the jobs in it; and what is wrong with that.
 
     Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
@@ -229,18 +229,18 @@ def _with_jobs(site: Site, world: World) -> tuple[World, Sequence[Problem]]:
     What was not listed before is `fresh`: it belongs to another tick at work, and its job may be missing from the
     answer. So may that of a submission without answer, for as long as the batch system's dialect says. Raises OSError.
     """
-    folder = Claims(site.paths.claims)
-    claims_before, links_before = folder.names(), scheduler.links(site.paths)
+    folder = Claims(paths.claims)
+    claims_before, links_before = folder.names(), scheduler.links(paths)
     queue, why = None, ""
     try:
-        queue = site.batch.queue()
+        queue = batch.queue()
     except BatchError as error:
         why = error.text
     links = {
         job_id: link if job_id in links_before else replace(link, fresh=True)
-        for job_id, link in scheduler.links(site.paths).items()
+        for job_id, link in scheduler.links(paths).items()
     }
-    late = site.batch.dialect.shows_late
+    late = world.dialect.shows_late
 
     def known(claim: Claim) -> bool:
         listed = _STEPS.get(claim.state, "") in claims_before.get(claim.key, ())
@@ -290,16 +290,6 @@ def _described(batch: Batch, job_id: str) -> Mapping[str, str] | None:
 
 
 _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this
-
-
-def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
-    """The chain, with what the ends of its jobs say: nodes that cannot start them, an administrator's word."""
-    known = world.chain
-    here = {job.nodes for job in world.listed if job.id == world.call.link}  # this one works
-    rows = (row for row in (*known.bad_nodes, *core_chain.failed_launches(world)) if row.node not in here)
-    bad = core_chain.standing(rows, world.now)
-    known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
-    return replace(known, on_hold=known.on_hold or _an_admins_word(site, world))
 
 
 def _an_admins_word(site: Site, world: World) -> str:
@@ -389,20 +379,19 @@ def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
 
 
 def with_switches(site: Site, world: World) -> World:
-    found = of_directory(site.paths, site.settings, world.now, site.disk_clock or DiskClock())
-    return replace(world, switches=found)
+    return replace(world, switches=of_directory(site.paths, site.settings, world.now, site.disk_clock))
 
 
-def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
+def _all_series(state: Path, variables: JobVariables) -> tuple[tuple[Series, ...], list[Problem]]:
     """Every series that `again` has left a record of, and the records that cannot be used."""
-    if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
+    if not os.path.isdir(state / "trains"):  # noqa: PTH112 - one stat
         return (), []
     from cronhpc.engine.read_series import read_series
 
-    return read_series(site.paths.state, site.batch.dialect.job)
+    return read_series(state, variables)
 
 
-def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
+def _job_ends(paths: Paths, batch: Batch, world: World) -> Mapping[str, JobEnd] | None:
     """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer.
 
     Those whose end was given up lately are asked for with them.
@@ -424,16 +413,16 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
         tokens[job_id] = f"{world.directory_id}/{key}"
         since = min(since, world.now - 2 * SILENT)
     try:
-        known = dict(site.batch.job_ends(ids, since - 600, tokens))
+        known = dict(batch.job_ends(ids, since - 600, tokens))
     except BatchError:
         return None
     entries = world.known()
     for claim in gone:
         job_end = known.get(claim.job_id or "")
         if claim.job_id and job_end is not None and job_end.result is Result.FAILED:  # no other's folder is listed
-            logged = _logs(site.paths, entries.get(claim.key.entry), claim)
+            logged = _logs(paths, entries.get(claim.key.entry), claim)
             known[claim.job_id] = launched(job_end, logged=logged, dialect=world.dialect)
-    return _recorded_ends(site.paths.state, world.dialect, gone, known)
+    return _recorded_ends(paths.state, world.dialect, gone, known)
 
 
 def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:
@@ -473,13 +462,12 @@ def _recorded_ends(
     return found
 
 
-def _caller(site: Site, call: Call) -> str:
+def _caller(call: Call, job_id: str, host: str) -> str:
     """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
     what = command("daemon" if call.by_daemon else "tick")
     if call.link:
         return f"a scheduler job ({call.link})"
-    job = os.environ.get(site.batch.dialect.job.id, "")
-    return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
+    return f"{what} in job {job_id}" if job_id.isdecimal() else f"{what} on {host}"
 
 
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
@@ -489,7 +477,7 @@ def _chain_facts(
     site: Site, kept: SchedulerState, now: int, call: Call
 ) -> tuple[ChainFacts, SchedulerState, list[Problem]]:
     """How ticks are driven here, as `start` and `stop` left it."""
-    caller = _caller(site, call)
+    caller = _caller(call, os.environ.get(site.batch.dialect.job.id, ""), site.host)
     stopped = scheduler.marks(site.paths).stopped
     how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
     problems = [damage.started(lost)] if lost else []

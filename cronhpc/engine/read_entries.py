@@ -12,7 +12,7 @@ from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.script.dialect import option_text
 from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Found, by_name, misplaced, read_script, scan, unswitchable
-from cronhpc.store.files import DiskClock, passes
+from cronhpc.store.files import passes
 from cronhpc.store.trust import Trust, owner_ids
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class _Reader:
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
         self.before = grouped(self.known, lambda source: source.rpartition("/")[0])  # by folder, what was known of it
         self.kept: dict[str, list[Any]] = {}
-        self.clock = site.disk_clock or DiskClock()
+        self.clock = site.disk_clock
         self.usual = dict(site.settings.sbatch)
 
     def folder(self, folder: str, schedule: str) -> None:

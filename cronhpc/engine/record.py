@@ -43,9 +43,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import Claim, Outcome, Plan, Row, World
+    from cronhpc.core.model import Claim, Outcome, Plan, Row, Settings, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.site import Site
+    from cronhpc.store.files import Paths
 
 _HOUR = 60  # minutes
 _OLD_TEMPORARY = 3600
@@ -76,20 +77,20 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
             problems.append(Problem("E330", what, joined("; ", filter(None, (fix(error), kept)))))
             break
     remembered = [*keeper.failed_by_hand, *keeper.alerts] if keeper.saved else []  # else told by the tick that can
-    found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
+    found = alerts.gathered([*remembered, *_of_disk(site.paths, site.settings, reading.world.now, problems)])
     return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
 
 
-def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
+def _of_disk(paths: Paths, settings: Settings, now: int, problems: Sequence[Problem]) -> list[Alert]:
     """What a full disk can still remember is in a file's name and time.
 
     Where it is nearly full logs are cleaned to half their limits, and people are told before it is too late.
     """
     said = problems[0].what if problems else ""
     with suppress(OSError):  # named where logs are cleaned
-        if not said and (scarce := logs.scarce(logs.space(site.paths.log), site.settings.logs_total)):
+        if not said and (scarce := logs.scarce(logs.space(paths.log), settings.logs_total)):
             said = f"the disk is nearly full: {scarce}; of logs half as much is kept"
-    phase = damage.told_of_disk(site.paths.state, now, full=bool(said), again=alerts.REMIND)
+    phase = damage.told_of_disk(paths.state, now, full=bool(said), again=alerts.REMIND)
     return [Alert(phase, "disk", said or "fine again: the disk", since=now)] if phase else []
 
 

@@ -42,7 +42,7 @@ class Site:
     timezone: str  # IANA key: the settings', else the machine's
     cache: Cache = field(default_factory=Cache)
     problems: tuple[Problem, ...] = ()  # rows of the settings that cannot be used
-    disk_clock: DiskClock | None = None  # None: not looked at, what the last tick noted counts
+    disk_clock: DiskClock = field(default_factory=DiskClock)  # of no device: not looked at
 
     @property
     def changes(self) -> SiteChanges:
@@ -280,34 +280,32 @@ def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
     if not doubt and noted is not None and noted[0] <= now + CLOCKS_APART and now <= noted[1]:
         return Reckoned(site, now)
     try:
-        said = site.batch.clock()
+        right = site.batch.clock()
     except BatchError:
         return Reckoned(site, now)
-    if said is None:
-        return _by_disk(site, now, noted[1] if noted else now)
-    if abs(said - now) <= (_MINUTE if doubt else CLOCKS_APART):
+    if right is None:
+        right = _long_before(site.paths.state, now, noted[1] if noted else now)
+        if right is None:
+            return Reckoned(site, now)
+        off = f"{(now - right) // 86400} days ahead of the file system's"
+    elif abs(right - now) <= (_MINUTE if doubt else CLOCKS_APART):
         return Reckoned(site, now, clock_verified=True)
-    off = f"{abs(said - now) // 60} minutes {'behind' if said > now else 'ahead of'} the batch system's"
-    return _corrected(site, said, f"this machine's clock is {off}, which is used.")
+    else:
+        off = f"{abs(right - now) // 60} minutes {'behind' if right > now else 'ahead of'} the batch system's"
+    fix = f"Tell the administrators: the clock of {site.host} wants ntp."
+    problem = Problem("W360", f"this machine's clock is {off}, which is used.", fix)
+    return Reckoned(replace(site, problems=(*site.problems, problem)), right, clock_verified=True)
 
 
-def _by_disk(site: Site, now: int, awaited: int) -> Reckoned:
-    """The file system's clock where ours is years beyond it, and beyond `awaited`, when the next tick was."""
+def _long_before(state: Path, now: int, awaited: int) -> int | None:
+    """The file system's clock, where ours is years beyond it, and beyond `awaited`, when the next tick was."""
     if now - awaited <= _YEAR:
-        return Reckoned(site, now)
+        return None
     try:
-        disk = clock_of(site.paths.state)
+        disk = clock_of(state)
     except OSError:
-        return Reckoned(site, now)
-    if now - disk <= _YEAR:
-        return Reckoned(site, now)
-    what = f"this machine's clock is {(now - disk) // 86400} days ahead of the file system's, which is used."
-    return _corrected(site, disk, what)
-
-
-def _corrected(site: Site, now: int, wrong: str) -> Reckoned:
-    problem = Problem("W360", wrong, f"Tell the administrators: the clock of {site.host} wants ntp.")
-    return Reckoned(replace(site, problems=(*site.problems, problem)), now, clock_verified=True)
+        return None
+    return disk if now - disk > _YEAR else None
 
 
 _FAR = 300  # seconds: a clock that far off is told of, and not counted by

@@ -198,7 +198,7 @@ class Story:
             chain=chain(via="login", link_name="", spare_name="") if self.by_login else chain(),
             call=Call(),
         )
-        made, _ = _with_jobs(self.site, made)
+        made, _ = _with_jobs(self.site.paths, self.site.batch, made)
         made = replace(made, job_ends=None if made.queue is None else {})
         return made, memory
 
