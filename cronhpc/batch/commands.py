@@ -240,7 +240,6 @@ class ByCommands(Batch):
         self._silent: dict[str, tuple[float, Finished]] = {}
 
     def tools(self) -> str:
-        """The folder that the command lies in which submits; "" where it is not there."""
         found = which(self.dialect.commands[0], self._environment)
         return found.rpartition("/")[0] if found else ""
 
@@ -323,13 +322,12 @@ class ByCommands(Batch):
         self._change([self.dialect.release, *self._names(job_ids)])
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
-        """Cancel jobs, or just their tasks that wait. Raises Unreachable."""
         self._change_all([self.dialect.cancel], self._waiting(job_ids) if pending_only else job_ids)
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
     ) -> Mapping[str, JobEnd]:
-        """How jobs submitted after `since`, which tells a reused id, ended; of others nothing. Raises Unreachable."""
+        """Of those whose submission, after `since`, tells them from a reused id."""
         del tokens
         live = {job.id for job in self.queue().jobs}  # of an array some tasks may have ended
         return self._ends([each for each in dict.fromkeys(job_ids) if each not in live], since)

@@ -404,10 +404,7 @@ class GridEngine(ByCommands):
         self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else replace(GRID_ENGINE, tells_ends=False)
 
     def queue(self) -> Queue:
-        """All of this user's jobs that have not ended, in two questions; more where some are held, sent or deleted.
-
-        Raises Unreachable.
-        """
+        """In two questions; more where some are held, sent or deleted."""
         listed = self._listed()
         known = self._details([row.id for row in listed])
         held = self._listed("hu") if any("h" in row.state for row in listed) else ()
@@ -425,7 +422,6 @@ class GridEngine(ByCommands):
         return found
 
     def live_files(self) -> tuple[JobFiles, ...]:
-        """What each of this user's live jobs runs and writes. Raises Unreachable."""
         names = {row.id: row.name for row in self._listed()}
         return tuple(
             JobFiles(job_id, job.command, job.workdir, as_globs(job, job_id, names.get(job_id, "")))
@@ -440,11 +436,9 @@ class GridEngine(ByCommands):
         yield environ.get("HOME", "/")
 
     def undoing(self) -> str:
-        """Which of qsub's defaults undoes how jobs are submitted; "" for none."""
         return undoing(self._defaults)
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
         if found := self.undoing():
             raise BatchError(f"{found}, by which no job would be held until it is written down: take that out of it")
         env = {**self.of_runs, **(job.export or {})}
@@ -454,21 +448,18 @@ class GridEngine(ByCommands):
         return submitted(self.run(argv, {**(job.export or {}), **zone}, submits=True))
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
-        """It lets an owner send none. Raises BatchError."""
+        """It lets an owner send none."""
         raise BatchError(f"Grid Engine sends no {name} to {', '.join(job_ids)}: a guard in the script can warn it")
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
-        """Let a pending job start at `at`, and set its comment in the same call. Raises BatchError."""
         del exclude  # of scheduler jobs alone, which are not here
         marks = ["-ac", comment_pair(comment)] if comment is not None else []
         self._change(["qalter", "-a", posix_moment(at), *marks, *self._names([job_id])], gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        """Hold pending tasks and set their comment in one call. Raises BatchError."""
         self._change_all(["qalter", "-h", "u", "-ac", comment_pair(comment)], job_ids)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        """Set the comment of jobs. Raises BatchError."""
         self._change_all(["qalter", "-ac", comment_pair(comment)], job_ids)
 
     def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
@@ -488,7 +479,6 @@ class GridEngine(ByCommands):
         return Site()
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """A job's own facts, by Slurm's names. Raises BatchError."""
         found = self._details([job_id]).get(job_id)
         if found is None:
             raise BatchError(f"job {job_id} does not exist")

@@ -457,7 +457,7 @@ class Lsf(ByCommands):
     year = True
 
     def queue(self) -> Queue:
-        """All of this user's jobs in one query, ended ones for about an hour. Raises Unreachable."""
+        """Ended ones for about an hour."""
         return Queue(tuple(self._jobs()))
 
     def _jobs(self, *job_ids: str) -> list[Job]:
@@ -472,14 +472,10 @@ class Lsf(ByCommands):
         return records(ended, fields)
 
     def live_files(self) -> tuple[JobFiles, ...]:
-        """The files that scripts name themselves: a log of ours has its job's number in its name.
-
-        Raises Unreachable.
-        """
+        """Those that scripts name themselves: a log of ours has its job's number in its name."""
         return tuple(files(record) for record in self._records(FILES))
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
         return self._with_year(partial(self._submit, job)) if job.begin is not None else self._submit(job)
 
     def _with_year(self, call: Callable[..., T]) -> T:
@@ -508,11 +504,9 @@ class Lsf(ByCommands):
         return job_id
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
-        """Signal running jobs. Raises Unreachable."""
         self._change_all(["bkill", "-s", name], job_ids)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
-        """Let a pending job start at `at`, and set its comment in the same call. Raises BatchError."""
         if comment is None:
             comment = next((job.comment for job in self._jobs(_id(job_id))), "")
         marks = ["-Jd", description(comment, at)]
@@ -526,17 +520,14 @@ class Lsf(ByCommands):
         self._with_year(change)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        """Set the comment of pending tasks, then hold them: a hold of ours is never without its mark.
-
-        One that began meanwhile goes on. Raises BatchError.
-        """
+        """The comment first: a hold of ours is never without its mark. One that began meanwhile goes on."""
         self.comment(job_ids, comment)
         self._change_all(["bstop"], job_ids)
         began = [job.shown for job in self._jobs() if job.state == "SUSPENDED" and meant(job, job_ids)]
         self._change_all(["bresume"], began)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        """Set the comment of jobs; the instant that each is to begin at stays beside it. Raises BatchError."""
+        """The instant that each is to begin at stays beside it."""
         begins = {job.id: job.start for job in self._jobs() if job.waits}
         for begin, ids in grouped(job_ids, lambda each: begins.get(each.partition("_")[0])).items():
             self._change_all(["bmod", "-Jd", description(comment, begin)], ids)
@@ -544,10 +535,9 @@ class Lsf(ByCommands):
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
     ) -> Mapping[str, JobEnd]:
-        """How jobs submitted after `since` ended, to the second: `queue` knows the minute alone. Raises Unreachable.
+        """To the second: `queue` knows the minute alone, and forgets one task of an array after another.
 
-        Of an array that list forgets one task after another. Where the history gives no answer, or another one, what
-        `queue` shows has to do.
+        Where the history gives no answer, or another one, what `queue` shows has to do.
         """
         del tokens  # `since` tells a reused id
         listed = grouped(self._jobs(), lambda job: job.id)
@@ -574,7 +564,6 @@ class Lsf(ByCommands):
         return found
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
-        """The user id that ended a job; None: not told."""
         names = [each.ended_by for each in self._past([job_id]) if each.submitted >= since - _MINUTE]
         try:
             return pwd.getpwnam(next(filter(None, names))).pw_uid
@@ -582,7 +571,7 @@ class Lsf(ByCommands):
             return None
 
     def site(self) -> Site:
-        """Its name and version, and what its commands were found to do. Raises Unreachable."""
+        """Also what its commands were found to do."""
         self._jobs()
         cluster, version = identity(self.answer(["lsid"]))
         lists = "bjobs prints JSON" if self.json else "bjobs prints no JSON"
@@ -590,11 +579,9 @@ class Lsf(ByCommands):
         return Site(cluster=cluster, version=f"{version}: {lists}; {begins}")
 
     def cluster_name(self) -> str:
-        """As `lsid` says it. Raises Unreachable."""
         return identity(self.answer(["lsid"]))[0]
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """A job's own facts, by Slurm's names. Raises BatchError."""
         for job in self._jobs(_id(job_id)):
             found = {"JobId": job.id, "JobState": job.state, "JobName": job.name, "Partition": job.partition}
             return {**found, "Comment": job.comment}

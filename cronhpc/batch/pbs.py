@@ -421,7 +421,7 @@ class Pbs(ByCommands):
         self._known: dict[str, Row] = {}  # of the last look, by number; of an array the whole
 
     def queue(self) -> Queue:
-        """All of this user's jobs that have not ended, in two questions. Raises Unreachable."""
+        """In two questions; none that has ended."""
         listed = self._look()
         return Queue(jobs(listed, self._comments()))
 
@@ -438,12 +438,11 @@ class Pbs(ByCommands):
         return listed
 
     def restarts(self) -> Mapping[str, int]:
-        """How often each job began anew. Raises Unreachable."""
         counts = {row.number: row.text("run_count") for row in self._look() if not row.task}
         return {number: int(count) - 1 for number, count in counts.items() if count.isdecimal() and int(count) > 1}
 
     def live_files(self) -> tuple[JobFiles, ...]:
-        """What each live job writes; which script it runs is not told. Raises Unreachable."""
+        """Which script a job runs is not told."""
         self._look()
         return tuple(
             JobFiles(number, "", row.workdir, (as_glob(row),) if row.output not in {"", "/dev/null"} else ())
@@ -451,7 +450,6 @@ class Pbs(ByCommands):
         )
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, BatchError."""
         argv, array = submit_argv(job), array_of(job.options)
         own = own_values(job.own_export)  # qsub sets these
         environment = {name: value for name, value in self.of_runs.items() if name not in own}
@@ -482,11 +480,9 @@ class Pbs(ByCommands):
         return [shown if job.id in runs or shown in job_ids else job.id for job, shown in parts]
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
-        """Send a signal to all processes of running jobs. Raises Unreachable, BatchError."""
         self._change_all(["qsig", "-s", name.removeprefix("SIG")], job_ids)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
-        """Let a pending job start at `at`, and keep its comment. Raises BatchError."""
         del exclude  # of scheduler jobs alone
         names = self._names([job_id])
         if comment is not None:
@@ -494,10 +490,7 @@ class Pbs(ByCommands):
         self._change(["qalter", "-a", posix_moment(at), *names], gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        """Hold jobs, an array as a whole, and keep their comment, that first: a hold of ours has its mark.
-
-        Raises BatchError.
-        """
+        """An array as a whole. The comment first: a hold of ours has its mark."""
         numbers = list(dict.fromkeys(each.partition("_")[0] for each in job_ids))
         self.comment(numbers, comment)
         others = {each: self._known[each].others_holds if each in self._known else "" for each in numbers}
@@ -505,7 +498,7 @@ class Pbs(ByCommands):
             self._change_all(["qalter", "-h", f"u{holds}"], [each for each in numbers if others[each] == holds])
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        """Keep the comment of jobs, where it is another than they were submitted with. Raises BatchError."""
+        """Kept here, where it is another than they were submitted with."""
         self._look()
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -546,11 +539,10 @@ class Pbs(ByCommands):
         return found
 
     def site(self) -> Site:
-        """Its version; a queue is found by what a script asks for. Raises Unreachable."""
+        """A queue is found by what a script asks for."""
         return Site(version=str(self._server().get("pbs_version", "")))
 
     def clock(self) -> int | None:
-        """The server's. Raises Unreachable."""
         said = self._server().get("timestamp")
         return said if isinstance(said, int) else None
 
@@ -558,7 +550,6 @@ class Pbs(ByCommands):
         return answer(self.look(["qstat", "-B", "-f", "-F", "json"]))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """A job's own facts, by Slurm's names. Raises BatchError."""
         self._look()
         row = self._known.get(job_id.partition("_")[0])
         if row is None:

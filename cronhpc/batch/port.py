@@ -90,7 +90,8 @@ class JobFiles:
 class Batch(Protocol):
     """A batch system. Every call has a time-out and raises BatchError's leaves; none waits for a job.
 
-    What has an answer here is answered so by a system that does not know of such a thing.
+    What is said here holds for each; their own files say what is their own. What has an answer here is answered so by
+    a system that does not know of such a thing.
     """
 
     dialect: Dialect
@@ -123,7 +124,7 @@ class Batch(Protocol):
         """Release held jobs in one call; unknown ids do not stop the others: judge by the queue. Raises Unreachable."""
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
-        """Cancel jobs; those that are gone already are fine. Raises Unreachable."""
+        """Cancel jobs, or just their tasks that wait; those that are gone already are fine. Raises Unreachable."""
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Send a signal (TERM, USR1 …) to all processes of running jobs. Raises Unreachable."""
@@ -135,7 +136,7 @@ class Batch(Protocol):
         """
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        """Hold pending tasks and set their comment in one update. Raises BatchError."""
+        """Hold pending tasks ("57_[0-2,4]") and set their comment in one update. Raises BatchError."""
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs. Raises BatchError."""

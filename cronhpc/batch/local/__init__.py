@@ -61,7 +61,7 @@ class Local(Batch):
     # --- the port --------------------------------------------------------------------------------------------------
 
     def queue(self) -> Queue:
-        """All jobs, ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
+        """Ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
         ids = sorted(self._ids())
         jobs = []
         for folder in map(self._folder, ids):
@@ -73,7 +73,6 @@ class Local(Batch):
         return Queue(tuple(jobs))
 
     def live_files(self) -> tuple[JobFiles, ...]:
-        """What each live job runs and writes. Raises Unreachable."""
         from glob import escape
 
         found = []
@@ -86,7 +85,7 @@ class Local(Batch):
         return tuple(found)
 
     def script(self, job_id: str) -> str:
-        """The text of the script that a job runs: the copy in its folder. Raises BatchError."""
+        """The copy in its folder."""
         try:
             with open(f"{self._folder(int(job_id))}/script", encoding="utf-8", errors="surrogateescape") as file:
                 return file.read()
@@ -94,7 +93,6 @@ class Local(Batch):
             raise BatchError(f"job {job_id}: its script cannot be read: {error}") from None
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Refused, Unreachable."""
         if self.assumed:
             raise Unreachable(NO_SLURM)
         script = read_script(job.script)
@@ -110,7 +108,6 @@ class Local(Batch):
         return str(number)
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Release held jobs; ids that are gone or running are fine."""
         for folder in self._known(job_ids):
             self._replan(folder, held=False)
             if _waits_alone(folder):
@@ -127,7 +124,6 @@ class Local(Batch):
             _wake(folder)
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
-        """Send a signal to all processes of running jobs. Raises BatchError for a name that is none."""
         try:
             number = signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
         except KeyError:
@@ -138,7 +134,6 @@ class Local(Batch):
                 sv.send(sv.session(ran["pid"]), number)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
-        """Let a pending job start at `at`. Raises BatchError where it is not pending any more."""
         for folder in self._known([job_id]):
             if not os.path.lexists(f"{folder}/fate"):
                 self._replan(folder, begin=at, **({} if comment is None else {"comment": comment}))
@@ -146,12 +141,10 @@ class Local(Batch):
         raise BatchError(f"job {job_id} is no longer pending")
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        """Hold pending jobs and set their comment."""
         for folder in self._known(job_ids):
             self._replan(folder, held=True, comment=comment)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        """Set the comment of jobs."""
         for folder in self._known(job_ids):
             self._replan(folder, comment=comment)
 
@@ -161,7 +154,6 @@ class Local(Batch):
         since: int,
         tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
     ) -> Mapping[str, JobEnd]:
-        """How jobs submitted at `since` or later ended."""
         found = {}
         for folder in self._known(job_ids):
             job = self._job_in(folder)
@@ -172,7 +164,6 @@ class Local(Batch):
         return found
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
         for folder in self._known([job_id]):
             job = _facts_in(folder, "job.json")
             if job is not None:
@@ -180,7 +171,6 @@ class Local(Batch):
         raise BatchError(f"there is no job {job_id} here")
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
-        """The user id that cancelled a job."""
         for folder in self._known([job_id]):
             job, *told = (_facts_in(folder, name) or {} for name in ("job.json", "cancel", "end.json"))
             if job.get("submitted", 0) >= since:
@@ -190,7 +180,6 @@ class Local(Batch):
     # --- beyond the port -------------------------------------------------------------------------------------------
 
     def site(self) -> Site:
-        """What `init` wants to know: this machine."""
         from cronhpc.core.model.site import Site
 
         return Site(cluster=os.uname().nodename, accounting=False, min_job_age=REMEMBERED)

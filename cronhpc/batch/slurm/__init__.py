@@ -54,7 +54,6 @@ class Slurm(ByCommands):
     # --- the port --------------------------------------------------------------------------------------------------
 
     def queue(self) -> Queue:
-        """All of this user's jobs in one query. Raises Unreachable."""
         separator = text.new_separator()
         # one row a task (-r): a row for several hides that some of them are held
         asked = ["--me", "--states=all", "--array", f"--format={rows.queue_format(separator)}"]
@@ -62,17 +61,15 @@ class Slurm(ByCommands):
         return Queue(rows.queue_rows(answer, separator))
 
     def live_files(self) -> tuple[JobFiles, ...]:
-        """What each of this user's live jobs runs and writes. Raises Unreachable."""
         separator = text.new_separator()
         asked = ["--me", "--states=all", f"--Format={rows.squeue_format(separator)}"]
         return rows.squeue_rows(self.ask("squeue", asked), separator)
 
     def script(self, job_id: str) -> str:
-        """The text of the script that a live job runs: the copy that Slurm keeps. Raises Unreachable."""
+        """The copy that Slurm keeps."""
         return self.ask("scontrol", ["write", "batch_script", job_id, "-"])
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, AtSubmitLimit, Unclear."""
         argv = text.submit_argv(job)
         try:
             return text.submitted(self.run(argv, job.export, submits=True, enough=text.has_id))
@@ -109,7 +106,6 @@ class Slurm(ByCommands):
         self._change(["scontrol", "release", ",".join(job_ids)])
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
-        """Cancel jobs, or just their pending tasks. Raises Unreachable."""
         for some in chunks(job_ids):
             if pending_only and (tasks := [each for each in some if "_" in each]):
                 # `scancel --state` ends all tasks that wait in one record; one that is held has a record of its own
@@ -117,75 +113,56 @@ class Slurm(ByCommands):
             self._change(["scancel", *(["--state=PENDING"] if pending_only else []), *some])
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
-        """Signal running jobs; never for one with pending tasks: scancel then tries for 95 s. Raises Unreachable."""
+        """Never for one with pending tasks: scancel then tries for 95 s."""
         for some in chunks(job_ids):
             ended = self.run(["scancel", "--full", f"--signal={name}", *some])  # the shell, its children, all steps
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
                 changed("scancel", ended, self.signs)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
-        """Let a pending job start at `at`. Raises Unreachable; BatchError where it is not pending any more."""
         argv = text.update_argv([job_id], StartTime=f"uts{at}", Comment=comment, ExcNodeList=exclude)
         self._change(argv, gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        """Hold pending tasks ("57_[0-2,4]" for some of an array) and set their comment. Raises Unreachable."""
         for some in chunks(job_ids):
             self._change(text.update_argv(some, Comment=comment, Priority="0"))
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        """Set the comment of jobs. Raises Unreachable."""
         for some in chunks(job_ids):
             self._change(text.update_argv(some, Comment=comment))
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
     ) -> Mapping[str, JobEnd]:
-        """How jobs submitted after `since` ended: as the controller remembers, and from sacct what it cannot tell.
-
-        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
-        sacct alone fails, `accounting_said` says why.
-        """
+        """From the controller, and from sacct what that cannot tell: `accounting_said` says why sacct alone fails."""
         from cronhpc.batch.slurm import job_ends as ends
 
         return ends.job_ends(self, job_ids, since, tokens or {}) if job_ids else {}
 
     def restarts(self) -> Mapping[str, int]:
-        """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
-
-        By id; those that were not are left out.
-        """
         from cronhpc.batch.slurm import job_ends as ends
 
         asked = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.restarts_format()}"]
         return ends.restarts_of(self.ask("squeue", asked))
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
-        """The user id that cancelled a job, where accounting tells; None: unknown."""
         from cronhpc.batch.slurm import job_ends as ends
 
         return ends.cancelled_by(self, job_id, since)
 
     def cluster_name(self) -> str:
-        """As the controller says it. Raises Unreachable."""
         from cronhpc.batch.slurm.site import config_values
 
         return self.cluster or config_values(self.ask("scontrol", ["show", "config"])).get("ClusterName", "")
 
     def clock(self) -> int | None:
-        """The controller's clock: `scontrol show config` says as of when it is. Raises Unreachable.
-
-        It is not waited for: the queue is asked next.
-        """
+        """`scontrol show config` says as of when it is. It is not waited for: the queue is asked next."""
         from cronhpc.batch.slurm.site import controller_clock
 
         return controller_clock(self.answer(["scontrol", "show", "config"], within=_CLOCK))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises BatchError.
-
-        Also `Fault`: what its reason means.
-        """
+        """The fields of `scontrol show job`, and from squeue those that follow free text there."""
         separator = text.new_separator()
         shown = text.fields(self._show_job(job_id))
         if not shown:
@@ -200,10 +177,7 @@ class Slurm(ByCommands):
     # --- beyond the port -------------------------------------------------------------------------------------------
 
     def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
-        """Those of `job_ids` that a scrontab submitted; one call each, for cancelling one disables its entry for good.
-
-        Raises Unreachable.
-        """
+        """One call each."""
         answers = run_many([partial(self._show_job, job_id) for job_id in job_ids], 4)
         for answer in answers:
             if isinstance(answer, CronhpcError):
@@ -220,7 +194,6 @@ class Slurm(ByCommands):
             raise
 
     def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
-        """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
         argv = text.submit_argv(job)
         argv.insert(argv.index("--parsable"), "--test-only")
         if text_of_script is not None:
@@ -229,16 +202,11 @@ class Slurm(ByCommands):
         return text.tested(ended)
 
     def partitions(self) -> tuple[Partition, ...]:
-        """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
         from cronhpc.batch.slurm.site import ROOM, partition_rows
 
         return partition_rows(self.ask("sinfo", ["--all", "--noheader", f"--format={ROOM}"]))
 
     def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:
-        """What it offers and allows `user`; `qos`: the one asked for. `look` is called before and after each question.
-
-        Raises Unreachable.
-        """
         from cronhpc.batch.slurm.site import cluster_of
 
         def ask(program: str, arguments: Sequence[str]) -> str:
@@ -250,7 +218,6 @@ class Slurm(ByCommands):
         return cluster_of(ask, user, qos)
 
     def site(self) -> Site:
-        """What `init` and `doctor` want to know of this cluster. Raises Unreachable."""
         from cronhpc.batch.slurm.site import slurm_site
 
         return slurm_site(self.ask, self._user())
