@@ -57,12 +57,15 @@ def _unfinished(console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
         names = Claims(paths.claims).names()
     except FileNotFoundError:  # nothing was ever claimed here
         return []
-    if not any(steps - {""} and (not entry or key.entry == entry_id(entry)) for key, steps in names.items()):
-        return []
-    from cronhpc.core.plan import plan
-    from cronhpc.engine.read import read_world
-
     try:
+        known = memory.load(paths.entries)
+        written = {each.partition(" ")[0] for each in known.scheduler.noted}
+        written |= {state.finished for state in known.entries.values()}
+        if not any(str(key) not in written and (not entry or key.entry == entry_id(entry)) for key in names):
+            return []
+        from cronhpc.core.plan import plan
+        from cronhpc.engine.read import read_world
+
         world = read_world(console.site(), console.now).world
     except CronhpcError as error:  # history is there to be read also where the batch system is not
         console.complain(f"what has not ended yet is not shown: {error}")

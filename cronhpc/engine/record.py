@@ -120,7 +120,8 @@ class _Keeper:
         self.pings: list[Ping] = []
         self.given_up: dict[str, tuple[str, int]] = {}
         self._correct()
-        self._look_again()
+        for claim, job_end in self.world.unwritten():
+            self._ended(claim.key, self._name_of(claim), job_end, claim.job_id, claim.retry_at)
         self._note_slots()
         self._ping_starts()
         for outcome in outcomes:
@@ -172,16 +173,6 @@ class _Keeper:
         return claim.name or self.names.get(claim.key.entry, claim.key.entry)
 
     # --- outcomes
-
-    def _look_again(self) -> None:
-        """Finished by a tick that died before it wrote history: the row is written, and counts.
-
-        What waits for a further attempt, or could not be forgotten, was noted by the tick that finished it.
-        """
-        noted = frozenset(self.kept.noted)
-        for claim in self.finished:
-            if _note_of(claim) not in noted and claim.job_end is not None:
-                self._ended(claim.key, self._name_of(claim), claim.job_end, claim.job_id, claim.retry_at)
 
     def _correct(self) -> None:
         """What accounting tells at last of a run whose end was given up: of two rows of a run the later one counts.
@@ -433,7 +424,7 @@ class _Keeper:
         since = self.world.now - 2 * identity.SILENT
         kept = {job: at for job, at in self.world.kept.absent.items() if at > since} if self.world.call.only else {}
         self.kept.absent = kept | identity.missed_since(self.world)
-        noted = {_note_of(claim) for claim in self.finished} | {str(key) for key in self.forgettable}
+        noted = {claim.note for claim in self.finished} | {str(key) for key in self.forgettable}
         noted |= {each for each in self.kept.noted if self._is_anothers(each)}
         self.kept.noted = tuple(sorted(noted.difference(marks.values())))
         self.memory = replace(self.memory, entries=self.states, scheduler=self.kept)
@@ -524,11 +515,6 @@ class _Keeper:
 def _is_a_slot(entry: model.Entry | None, at: int) -> bool:
     """Whether the schedule has it: the success of a run by hand that was a further attempt of it is the slot's."""
     return entry is not None and bool(entry.schedule) and schedule_of(entry).next_epoch(at - 1) == at
-
-
-def _note_of(claim: Claim) -> str:
-    """What is remembered of a finished claim once history and streaks have it: its key, and when it is tried again."""
-    return f"{claim.key} {claim.retry_at or ''}".rstrip()
 
 
 def _outlived(

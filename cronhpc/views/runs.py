@@ -134,10 +134,11 @@ LIVE = ("submitted", "pending", "held", "running", "ended")  # what a run that h
 
 
 def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
-    """Attempts that no tick has finished yet, in the shape of a run: how they ended, or how far they are."""
+    """Attempts that history does not have yet, in the shape of a run: how they ended, or how far they are."""
     ends = {d.key: d.job_end for d in plan.decisions if isinstance(d, Finish)}
     jobs, absent = jobs_by_id(world), absences_at_a_look(world)
-    return [
+    unwritten = [ended_facts(c.name or c.key.entry, c.key, end, c.job_id) for c, end in world.unwritten()]
+    return unwritten + [
         ended_facts(claim.name or claim.key.entry, claim.key, ends[claim.key], claim.job_id)
         if claim.key in ends
         else _unfinished_facts(claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or ""))

@@ -228,6 +228,7 @@ class _Index:
         self.jobs = jobs_by_id(world)
         self.absent = absences(world) if ticked else absences_at_a_look(world)
         self.claims = grouped(world.claims, lambda claim: claim.key.entry)
+        self.unwritten = grouped(world.unwritten(), lambda each: each[0].key.entry)
         self.decided: dict[str, list[Submit | Skip | Wait]] = {}
         self.ended: dict[str, list[Finish]] = {}
         for decision in plan.decisions:
@@ -366,6 +367,8 @@ class _Index:
     def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""
         known = [runs.run_facts(state.last)] if state.last else []
+        unwritten = self.unwritten.get(name, ())
+        known += [runs.ended_facts(entry.name, claim.key, end, claim.job_id) for claim, end in unwritten]
         if finished := self.ended.get(name):
             jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
             known += [runs.ended_facts(entry.name, end.key, end.job_end, jobs.get(end.key)) for end in finished]

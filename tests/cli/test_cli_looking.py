@@ -15,8 +15,9 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli.console import Console
-from cronhpc.core.model import Started
+from cronhpc.core.model import JobEnd, Key, Result, Started
 from cronhpc.store import history, logs, scheduler
+from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from tests.cli.test_cli import HOUR, NOW, Shell, later, wait_for
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -254,6 +255,22 @@ def test_a_run_is_in_history_at_once_and_each_run_once(shell: Shell) -> None:
     shell("tick", now=later())
     [after] = shell("history", "--json", now=later()).json["runs"]
     assert after == before | {"log": after["log"]}
+
+
+def test_the_end_of_a_run_is_in_history_also_where_the_tick_died_that_was_to_write_it(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    shell("tick", now=later())
+    key = Key("backup", NOW - NOW % 60)
+    claims = Claims(shell.cron / "state" / "claims")
+    claims.make(key, "backup", "a:1:2", NOW)
+    claims.finish(key, "backup", JobEnd(Result.FAILED, exit_code=3, ended=NOW), "7", now=NOW)
+    for words in (["history"], ["history", "backup"]):
+        [run] = shell(*words, "--json", now=later()).json["runs"]
+        assert (run["job"], run["result"], run["exit_code"]) == ("7", "failed", 3)
+    assert shell("status", "backup", "--json", now=later()).json["last"]["job"] == "7"
+    shell("tick", now=later() + 60)
+    [written] = shell("history", "--json", now=later() + 60).json["runs"]
+    assert written == run
 
 
 def test_history_can_be_read_where_the_batch_system_is_not_there(shell: Shell) -> None:

@@ -40,6 +40,8 @@ NOW = at("14:05")
 E = entry()
 FIRST, AGAIN = key("e", "14:00"), key("e", "14:00", 2, by_hand=True)
 
+ENDED = claim("e", "14:00", ClaimState.FINISHED, "7", job_end=JobEnd(Result.FAILED))
+
 
 class Kept(NamedTuple):
     """`before`: the entry's state; `expected` of it afterwards."""
@@ -109,6 +111,12 @@ SITUATIONS: dict[str, Kept] = {
         (Finish(AGAIN, "e", JobEnd(Result.OK)),),
         {"failures": 2, "suspended": at("14:01")},
     ),
+    "a tick died before it wrote down that a run had failed": Kept(
+        state("13:00", failures=1), (), {"failures": 2, "last": str(FIRST)}, {"claims": (ENDED,)}
+    ),
+    "… or as it removed what led to that, which it had written down": Kept(
+        state("14:00", failures=1, finished=str(FIRST)), (), {"failures": 1}, {"claims": (ENDED,)}
+    ),
     "accounting tells at last how the last run ended": Kept(
         state("14:00", last=last("14:00", result="unknown")),
         (),
@@ -134,7 +142,7 @@ SITUATIONS: dict[str, Kept] = {
 def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     jobs = (Job("7", "COMPLETED"),)
     claims = tuple(claim("e", "14:00", ClaimState.RELEASED, "7") for _ in s.decisions[:1])
-    w = world("14:05", E, states={"e": s.before}, claims=claims, jobs=jobs, **s.world)
+    w = world("14:05", E, states={"e": s.before}, jobs=jobs, **{"claims": claims, **s.world})
     reading: Any = SimpleNamespace(world=w, memory=Memory(entries={"e": s.before}), problems=())
     outcomes = [Outcome(each, Done.OK) for each in s.decisions]
     site: Any = SimpleNamespace(paths=Paths(tmp_path))

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhpc.core.model import Queue
+from cronhpc.core.model import ClaimState, JobEnd, Queue, Result
 from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import parse
 from cronhpc.views import next as view
@@ -151,3 +151,17 @@ def test_what_no_tick_has_finished_yet_is_a_run_like_others(job: dict[str, Any] 
     [run] = runs.unfinished(world, plan(world))
     assert (run.result, run.job, run.entry) == (result, "4713", "backup")
     assert (run.started is not None) == (result in {"running", "suspended", "failed"})
+
+
+@pytest.mark.parametrize(
+    ("is_noted", "shown"),
+    [
+        pytest.param(False, ["failed"], id="a tick died before it wrote down how the run had ended"),
+        pytest.param(True, [], id="history has it"),
+    ],
+)
+def test_an_end_that_history_lacks_is_shown(shown: list[str], *, is_noted: bool) -> None:
+    claim, _ = running("backup", at("14:00"), "4713")
+    claim = replace(claim, state=ClaimState.FINISHED, job_end=JobEnd(Result.FAILED, exit_code=3))
+    world = replace(WORLD, claims=(claim,), kept=replace(WORLD.kept, noted=(claim.note,) if is_noted else ()))
+    assert [run.result for run in runs.unfinished(world, plan(world))] == shown

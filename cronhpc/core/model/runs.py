@@ -230,6 +230,11 @@ class Claim:
         ended = self.job_end.ended if self.job_end is not None else None
         return self.state is ClaimState.FINISHED and max(self.at or self.key.slot, ended or 0) >= self.key.slot
 
+    @property
+    def note(self) -> str:
+        """What is remembered of it, finished, once history and streaks have it: its key, and when it is tried again."""
+        return f"{self.key} {self.retry_at or ''}".rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class EntryState:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches
-from cronhpc.core.model.runs import Claim, EntryState, Instant, Job, JobEnd, Key, Queue, Result, entry_id
+from cronhpc.core.model.runs import Claim, ClaimState, EntryState, Instant, Job, JobEnd, Key, Queue, Result, entry_id
 from cronhpc.cron.values import dataclass, field, grouped
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
@@ -250,6 +250,15 @@ class World:
 
     def claimed(self) -> dict[Key, Claim]:
         return self.once(_claims_by_key)
+
+    def unwritten(self) -> list[tuple[Claim, JobEnd]]:
+        """What has ended by a tick that died before it wrote history.
+
+        What waits for a further attempt, or could not be forgotten, was noted by the tick that finished it.
+        """
+        noted = {*self.kept.noted, *(state.finished for state in self.states.values())}
+        ended = ((claim, claim.job_end) for claim in self.claims if claim.state is ClaimState.FINISHED)
+        return [(claim, end) for claim, end in ended if end is not None and claim.note not in noted]
 
     @property
     def listed(self) -> tuple[Job, ...]:
