@@ -30,6 +30,7 @@ from cronhpc.core.model import (
     Result,
     SchedulerState,
     Started,
+    Way,
     entry_id,
     slot_text,
     token,
@@ -234,7 +235,7 @@ def make(root: Path) -> None:
     for record in series():
         series_records.save(paths.state, record)
     scheduler.mark_started(
-        paths, Started(via="chain", fingerprint="fp", at=at("10:05", 18), by="alice", cluster="alps")
+        paths, Started(via=Way.CHAIN, fingerprint="fp", at=at("10:05", 18), by="alice", cluster="alps")
     )
     scheduler.remember_batch_system(paths, SLURM)
     for job, kind in (("4711", "link"), ("4712", "spare")):

@@ -69,7 +69,7 @@ def job(number: str, comment: str, start: int, **facts: object) -> Job:
 
 LINK = job("4711", f"link {at('15:00')} fp", at("15:00"), name="cronhpc-abc123")
 SPARE = job("4712", f"spare {at('15:30')} fp", at("15:30"), name="cronhpc-abc123-spare")
-CHAIN = ChainFacts(wanted=True, fingerprint="fp", link_name="cronhpc", spare_name="cronhpc-abc123-spare")
+CHAIN = ChainFacts(wanted=True, fingerprint="fp")
 
 ENTRIES = (
     entry("hub-sync", "*/30 8-18 * * mon-fri"),

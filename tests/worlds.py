@@ -131,8 +131,7 @@ def link(number: int, start: str, kind: str = "link", status: str = "PENDING", *
 
 
 def chain(**more: Any) -> ChainFacts:
-    names = {"link_name": f"cronhpc-{ID}", "spare_name": f"cronhpc-{ID}-spare"}
-    return ChainFacts(wanted=True, fingerprint=PRINT, **{**names, **more})
+    return ChainFacts(wanted=True, fingerprint=PRINT, **more)
 
 
 def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: Any) -> World:

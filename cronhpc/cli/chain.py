@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError, count_of, written_status
-from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
+from cronhpc.core.model import (
+    CLOCKS_APART,
+    CronhpcError,
+    KeepLink,
+    MoveLink,
+    Settings,
+    SubmitLink,
+    Way,
+    command,
+    joined,
+)
 from cronhpc.cron.values import replace
 from cronhpc.store.files import DirectoryError, Paths, wanted
 from cronhpc.store.scheduler import expect, expected, is_stopped_login, saw_links, started
@@ -76,10 +86,10 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     site = console.site(anew=not args.if_stale)
     before = started(site.paths) or Started()  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
-        before = Started("login")
-    if before.via == "local" and not site.batch.dialect.runs_here:
+        before = Started(Way.LOGIN)
+    if before.via.here and not site.batch.dialect.runs_here:
         before = Started()  # the local backend's way
-    via = "daemon" if args.daemon else args.via or before.via or "chain"
+    via = Way("daemon" if args.daemon else args.via or before.via or "chain")
     prequeue = args.prequeue or before.prequeue
     _must_have_an_effect(args, site.batch.dialect, via)
     at = reckoned(site, console.now)
@@ -94,22 +104,22 @@ def _start(args: argparse.Namespace, console: Console) -> int:
         anew=bool(args.via or args.daemon),
         beside=args.beside,
     )
-    if done.ok and via != "login":  # whose tick has noted it
+    if done.ok and not via.runs_ahead:  # whose tick has noted it
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
     _report(done, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(console))
     return FINE if done.ok else ATTENTION
 
 
-def _must_have_an_effect(args: argparse.Namespace, dialect: Dialect, via: str) -> None:
+def _must_have_an_effect(args: argparse.Namespace, dialect: Dialect, via: Way) -> None:
     """Raises UsageError for an option that nothing would come of."""
     ahead = f"--prequeue {args.prequeue}" if (args.prequeue or 1) > 1 else ""
     asked = f"--via {args.via}" if args.via else ahead
     if dialect.runs_here and asked:
         here = "on the local backend a daemon of this machine calls the ticks, and no job waits in a queue. "
         raise UsageError(f"cronhpc start: {asked}: " + here + "Leave it out: " + command("start"))
-    if args.daemon and args.via not in {None, "chain"}:
+    if args.daemon and not Way(args.via).links:
         raise UsageError(f"cronhpc start: --daemon or --via {args.via}, not both.")
-    if ahead and via in {"scrontab", "login"}:
+    if ahead and not via.links:
         fix = "Leave it out, or let the chain's jobs call them: " + command("start", options=("--via", "chain"))
         raise UsageError(f"cronhpc start: {ahead}: no links wait ahead where {via} calls the ticks. " + fix)
 
@@ -134,12 +144,11 @@ def is_stale(paths: Paths, console: Console) -> bool:
     if how is None:
         return False
     if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
-        gone = how.via in {"", "chain", "daemon"} and _links_gone(paths, console)
-        gone = gone or (how.via == "local" and _daemon_gone(console))
+        gone = (how.via.links and _links_gone(paths, console)) or (how.via.here and _daemon_gone(console))
         if not gone:
             saw_links(paths, console.now)
         return gone
-    if how.via == "login":
+    if how.via.runs_ahead:
         return True  # the next tick is wanted
     known = written_status(paths)
     if known is None:

@@ -132,7 +132,7 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
 
     site = console.site()
     how = started(site.paths)
-    call = Call(by_daemon=how is not None and how.via in {"daemon", "local"})
+    call = Call(by_daemon=how is not None and how.via.daemon)
     world = read_world(site, console.now, call).world
     cleaned = clean_site(site, world.queue, world.claims, world.now, dry_run=True)
     known = view.facts(world, plan(world), world.skipped, _to_remove(cleaned))

@@ -216,11 +216,11 @@ def _of_pings(world: World, environ: Mapping[str, str]) -> Iterator[Problem]:
 
 def _with_who_calls_ticks(world: World, site: Site, console: Console) -> World:
     """With a look at who is to call the ticks: how links ended, an entry of the scrontab, a daemon."""
-    if world.chain.via == "scrontab":
+    if world.chain.via.in_scrontab:
         from cronhpc.engine.link import scrontab_trouble
 
         why = scrontab_trouble(site.paths, console.environ)
-    elif world.chain.via == "local" and not world.chain.disabled:
+    elif world.chain.via.here and not world.chain.disabled:
         from cronhpc.drivers.start import daemon_trouble
 
         why = daemon_trouble(site)

@@ -296,8 +296,7 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
         site = console.site()
         at = reckoned(site, console.again().now)
         how = started(site.paths)
-        via = how.via if how is not None and how.via else "local"
-        whole = via not in {"local", "daemon"} or console.keeps_series_only(paths)
+        whole = (how is not None and not how.way(site.batch.dialect).daemon) or console.keeps_series_only(paths)
         report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
         return not_done(str(error))

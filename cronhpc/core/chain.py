@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import ChainFacts, Decision, JobEnd, Settings, World
+    from cronhpc.core.model import ChainFacts, Decision, JobEnd, Settings, Way, World
     from cronhpc.core.model.site import Partition
 
 SUCCESSOR, SPARE = "successor", "spare"
@@ -41,6 +41,11 @@ _WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it
 _CLOSE = 30  # seconds: a start this near is left as it is
 _OUTAGE = 1.5  # intervals: by then the spare has run
 _SLACK = 120  # seconds that a queue may take to start a link that is due
+
+
+def expected_until(now: int, interval: int, via: Way) -> int:
+    """Until when nobody has to look for the tick after one at `now`: a login hook calls the next one itself."""
+    return now + interval if via.runs_ahead else heard_until(now, interval)
 
 
 def heard_until(last_tick: int, interval: int, ahead: int = 0) -> int:
@@ -78,8 +83,7 @@ def doubted(world: World) -> list[str]:
 
     Sites cache it: so the newest, and those of the last minutes.
     """
-    wanted = world.chain.wanted and world.chain.link_name
-    if not wanted or world.queue is None or Links.of(world).successors:
+    if not world.chain.by_links or world.queue is None or Links.of(world).successors:
         return []
     newest = max(world.links, key=int, default="")
     if not newest or newest in world.jobs():
@@ -132,8 +136,8 @@ def begun_and_gone(world: World) -> list[str]:
     A daemon's link calls ticks for a whole interval.
     """
     links, last = Links.of(world), world.kept.last_tick or 0
-    by_daemon = world.chain.via == "daemon"
-    if not world.chain.link_name or world.queue is None or (by_daemon and links.running):
+    by_daemon = world.chain.via.daemon
+    if not world.chain.by_links or world.queue is None or (by_daemon and links.running):
         return []
     since = last - world.settings.interval - LONGER if by_daemon else last
     rows = {job.id: job for job in world.listed if records(world).link(job)}
@@ -151,7 +155,7 @@ def begun_and_gone(world: World) -> list[str]:
 def _no_tick_since(world: World, began: int | None, ended: int | None) -> bool:
     """A link that is ended before its time ticks once more, in its last seconds; a daemon's ticks all the while."""
     last = world.kept.last_tick or 0
-    if world.chain.via == "daemon" or began is None:
+    if world.chain.via.daemon or began is None:
         return (ended or world.now) > last + TWO_LOOKS
     return began > last
 
@@ -207,7 +211,7 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
             gone = "scheduler/started is gone, though nobody has called " + command("stop") + "; fix it: " + _START
             yield LeaveChain(LeaveCause.NOT_MARKED, gone)
         return
-    if not world.chain.wanted or not world.chain.link_name:
+    if not world.chain.by_links:
         yield from _all_cancelled(world, links)
         return
     held = next((job for job in (*links.successors, *links.spares) if job.held_by_admin), None)
@@ -281,7 +285,7 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
         if job not in kept:
             beside = kept[0].id if kept else ""
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
-    in_daemons_place = world.call.by_daemon or (world.call.link and world.chain.via == "daemon")
+    in_daemons_place = world.call.by_daemon or (world.call.link and world.chain.via.daemon)
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
         if kind == SUCCESSOR and in_daemons_place and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), _WAITS)

@@ -99,7 +99,7 @@ def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[D
     ahead: list[Submit] = []
     rest: list[Decision] = []
     for each in rows:
-        if world.chain.by_login and isinstance(each, Submit) and each.begin is not None:
+        if world.chain.via.runs_ahead and isinstance(each, Submit) and each.begin is not None:
             ahead.append(each)
         else:
             rest.append(each)
@@ -265,8 +265,8 @@ def _ahead(
     from a login node alone nobody would come at the slot.
     """
     near, following = due.near(world)
-    one_by_one = entry.policies.overlap == "queue" and not world.chain.by_login
-    if near and overlapping and entry.policies.overlap != "allow" and not world.chain.by_login:
+    one_by_one = entry.policies.overlap == "queue" and not world.chain.via.runs_ahead
+    if near and overlapping and entry.policies.overlap != "allow" and not world.chain.via.runs_ahead:
         seen.urgent.append(due.next)
         why = f"job {', '.join(overlapping)} has not ended: looked at when the slot comes"
         yield Wait(entry, due.next, Reason.NOT_DUE, why)
@@ -299,7 +299,7 @@ def _places(
     Under a limit the earliest of all entries wait, as many as there are places beside all else. One more is tried:
     the limit may have been raised.
     """
-    limit = world.kept.job_limit if world.chain.by_login else 0
+    limit = world.kept.job_limit if world.chain.via.runs_ahead else 0
     if not limit or (jobs := queued(world)) > limit:
         return len(ahead), []
     why = f"{_fitting(limit)}, and others come first"

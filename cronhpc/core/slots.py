@@ -87,9 +87,9 @@ class Due:
 
         Where only ticks on a login node submit, nobody knows when that is: all slots of the next `ahead`.
         """
-        by_login = world.chain.by_login
-        until = world.now + (world.settings.ahead if by_login else world.settings.min_interval)
-        if (world.call.by_daemon and not by_login) or not world.chain.wanted or self.next >= until:
+        runs_ahead = world.chain.via.runs_ahead
+        until = world.now + (world.settings.ahead if runs_ahead else world.settings.min_interval)
+        if (world.call.by_daemon and not runs_ahead) or not world.chain.wanted or self.next >= until:
             return [], self.next
         near, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cronhpc.batch import connect, dialect_of, examinable, process
 from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import elapsed, for_commands
-from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, StateError, command
+from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, StateError, Way, command
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.doctor import judge
@@ -362,7 +362,8 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     started = scheduler.started(Paths(asked.root))
     via = started.via if started is not None else None
     yield from _ticks(asked, via)
-    yield from judge.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=via == "daemon")
+    by_daemon = via is not None and via.links and via.daemon
+    yield from judge.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=by_daemon)
     yield _taken(slurm, settings)
     yield from _others_at_work(asked)
     yield from _other_chains(asked, slurm)
@@ -396,12 +397,12 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
         yield from _held_job(asked, settings, here, clock)
 
 
-def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
+def _ticks(asked: Asked, via: Way | None) -> Iterator[Finding]:
     """Why those who are to call the ticks call none."""
     paths = Paths(asked.root)
-    if via == "scrontab" and (cause := scrontab_trouble(paths, asked.environ)):
+    if via is not None and via.in_scrontab and (cause := scrontab_trouble(paths, asked.environ)):
         yield Check.NO_TICK(why=cause)
-    if via not in {None, "login"} and (why := scheduler.SiteChanges(paths).no_submit):
+    if via is not None and not via.runs_ahead and (why := scheduler.SiteChanges(paths).no_submit):
         yield Check.NODES_MAY_NOT(why=why)
 
 

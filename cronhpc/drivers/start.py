@@ -33,6 +33,7 @@ from cronhpc.core.model import (
     Submit,
     SubmitLink,
     Wait,
+    Way,
     Withdraw,
     World,
     cancelling,
@@ -94,7 +95,7 @@ def start(
     environ: Mapping[str, str],
     now: Callable[[], int],
     *,
-    via: str = "chain",
+    via: Way = Way.CHAIN,
     prequeue: int = 1,
     repair: bool = False,
     anew: bool = False,
@@ -119,11 +120,11 @@ def start(
         _must_own_its_links(site)
         keep_environment(site, environ, repair=repair)
         site, kept = keep_options(site, environ)
-        if via == "daemon":
+        if via.daemon:
             _must_fit(site)
         dropped = _drop_edited(site)
         number = scheduler.marks(site.paths).next_start
-        fingerprint, made = write_link(site, by_daemon=via == "daemon", generation=number)
+        fingerprint, made = write_link(site, by_daemon=via.daemon, generation=number)
         how = HowStarted(via, fingerprint, prequeue, now(), site.user, number, cluster, machine_zone())
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
@@ -131,13 +132,13 @@ def start(
         if (pid := local_daemon(site)[0]) and not _begun(site.paths).by_hand:
             lines.append(_ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
-    if via == "login":
+    if via.runs_ahead:
         world, said = _first_tick(site, now)
         lines += said
     return Started(world, outcomes, tuple(lines))
 
 
-def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
+def _must_be_startable(site: Site, via: Way, *, anew: bool) -> None:
     """Raises CronhpcError where a link would not be ours, could not be submitted, or has nobody to go to; OSError."""
     must_be_plain(site.paths.root)
     refused = trust.link_refusal(site.paths, site.settings, site.uid)
@@ -155,28 +156,28 @@ def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
             + ", or each minute: "
             + command("tick")
         )
-    if dialect.links and via != "login":
+    if dialect.links and not via.runs_ahead:
         _nodes_must_submit(site.changes, via, anew=anew)
 
 
-def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
+def _in_scrontab(site: Site, environ: Mapping[str, str], via: Way) -> list[str]:
     """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
-    if via == "scrontab":
+    if via.in_scrontab:
         return add_to_scrontab(site.paths, site.settings, environ)
     before = scheduler.last_started(site.paths)
-    if (before is not None and before.via == "scrontab") or may_be_in_scrontab(site.paths):
+    if (before is not None and before.via.in_scrontab) or may_be_in_scrontab(site.paths):
         return remove_from_scrontab(site.paths, environ)
     return []
 
 
-def _nodes_must_submit(changes: SiteChanges, via: str, *, anew: bool) -> None:
+def _nodes_must_submit(changes: SiteChanges, via: Way, *, anew: bool) -> None:
     """Raises CronhpcError where a link has found that jobs may not submit, OSError."""
     if anew:
         changes.forget()
     elif said := changes.no_submit:
         what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
         way = command("start", options=("--via", "login"))
-        again = command("start", options=("--daemon",) if via == "daemon" else ("--via", via))
+        again = command("start", options=("--daemon",) if via.daemon else ("--via", via))
         raise CronhpcError(what + "Let a login node do it: " + way + "; where that has changed: " + again)
 
 
@@ -294,7 +295,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
         raise CronhpcError(f"{there}: of two, neither sees what the other runs. To have it here: " + anew)
     with leased(site):
         keep_environment(site, environ, repair=repair)
-        scheduler.mark_started(site.paths, HowStarted("local", at=now(), by=site.user))
+        scheduler.mark_started(site.paths, HowStarted(Way.LOCAL, at=now(), by=site.user))
         files.remember_place(site.paths)
         pid, _ = local_daemon(site)
         if not pid:
@@ -331,9 +332,9 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
             f"its jobs are on cluster {how.cluster}, whose queue is not this one: what waits ends when it starts"
         )
     with leased(site):
-        if how.via == "scrontab" or may_be_in_scrontab(site.paths):
+        if how.via.in_scrontab or may_be_in_scrontab(site.paths):
             lines += remove_from_scrontab(site.paths, environ)
-        world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", other_cluster=other_cluster)
+        world, outcomes = _reconcile(site, now, first=False, by_login=how.via.runs_ahead, other_cluster=other_cluster)
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if number := sum(bool(each.job_id) for each in withdrawn):
         lines.append(f"cancelled {count(number, 'run')} that waited in the queue for a time to come")

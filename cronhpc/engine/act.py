@@ -248,13 +248,13 @@ class Actor(Progress):
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
-        options = scheduler.link_options(self.site.settings, by_daemon=chain.via == "daemon")
+        options = scheduler.link_options(self.site.settings, by_daemon=chain.via.daemon)
         whose = f"{self.world.directory_id}/{chain.fingerprint}"
         return Submission(
             script=str(paths.script),
             arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes), whose),
             options=(*options, f"--exclude={exclude}") if exclude else options,
-            job_name=chain.spare_name if spare else chain.link_name,
+            job_name=model.link_names(self.world.directory_id)[spare],
             comment=comment,
             output="/dev/null",
             chdir="/",

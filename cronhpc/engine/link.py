@@ -86,7 +86,7 @@ def fix_link(site: Site) -> str:
     if scheduler.is_whole(site.paths):
         return ""
     how = scheduler.started(site.paths) or Started()
-    text, fingerprint = _rendered(site, by_daemon=how.via == "daemon", generation=how.generation)
+    text, fingerprint = _rendered(site, by_daemon=how.via.daemon, generation=how.generation)
     if fingerprint != how.fingerprint:
         return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
     scheduler.write_script(site.paths, text)

@@ -29,7 +29,6 @@ from cronhpc.core.model import (
     World,
     command,
     entry_id,
-    link_names,
 )
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.read_entries import read_entries
@@ -123,7 +122,7 @@ def _with_answers(site: Site, world: World) -> World:
     world = _with_facts(world, _of_strangers(site.batch, world), lambda job, known: replace(job, from_scrontab=known))
     world = replace(world, job_ends=_job_ends(site.paths, site.batch, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
-    if not world.chain.link_name:
+    if not world.chain.by_links:
         return world
     chain = core_chain.with_bad_nodes(world)
     return replace(world, chain=replace(chain, on_hold=chain.on_hold or _an_admins_word(site, world)))
@@ -483,28 +482,25 @@ def _chain_facts(
     problems = [damage.started(lost)] if lost else []
     if how is None:
         return ChainFacts(wanted=False, stopped=stopped, caller=caller), kept, problems
-    if how.via != "login" and (said := site.changes.no_submit):
+    via = how.way(site.batch.dialect)
+    if not via.runs_ahead and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
         problems.append(Problem("E361", what, fix))
-    via = how.via or ("local" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
     if kept.no_spare_at < how.at or now - kept.no_spare_at >= _SPARE_AGAIN:  # `start` tries it at once
         kept = replace(kept, no_spare="", no_submit_slot=False)
-    link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,
         fingerprint=how.fingerprint,
         since=how.since,
-        link_name=link_name,
-        spare_name=spare_name,
         on_hold=scheduler.admins_word(site.paths),
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.prequeue,
         via=via,
-        disabled=Disabled.ELSEWHERE if via == "local" and not site.batch.dialect.runs_here else None,
+        disabled=Disabled.ELSEWHERE if via.here and not site.batch.dialect.runs_here else None,
         drops_begin=site.changes.drops_begin,
         moved_from=moved_from(site.paths),
         caller=caller,

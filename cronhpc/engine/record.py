@@ -449,7 +449,7 @@ class _Keeper:
             isinstance(d, model.LeaveChain) and d.cause is model.LeaveCause.CANCELLED for d in self.plan.decisions
         ):
             scheduler.remember_admins_word(self.site.paths, on_hold)
-        elif self.world.chain.link_name and self.world.call.whole:
+        elif self.world.chain.by_links and self.world.call.whole:
             scheduler.remember_successor(self.site.paths, self.kept.successor)
 
     def forget_claims(self) -> None:
@@ -482,11 +482,11 @@ class _Keeper:
 
     def _note_cost(self) -> None:
         """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
-        ask, links = getattr(self.site.batch, "used", None), self.world.chain
+        ask = getattr(self.site.batch, "used", None)
         known = self.site.cache.get("used", [0, 0, 0])
-        if ask is None or not links.link_name or 0 <= self.world.now - known[2] < _COST_AGAIN:
+        if ask is None or not self.world.chain.by_links or 0 <= self.world.now - known[2] < _COST_AGAIN:
             return
-        found = ask((links.link_name, links.spare_name), self.world.now - _COST_OF)
+        found = ask(model.link_names(self.world.directory_id), self.world.now - _COST_OF)
         self.site.cache.keep("used", [*(found or known[:2]), self.world.now])  # no answer: another one tomorrow
 
     def write_status(self) -> None:
@@ -505,10 +505,7 @@ class _Keeper:
         known = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
         facts = as_json(known, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, VERSION, 0o644)
-        # A login hook ticks when this is over: where only such ticks submit, once an interval.
-        interval = self.world.settings.interval
-        by_login = self.world.chain.by_login
-        until = self.world.now + interval if by_login else chain.heard_until(self.world.now, interval)
+        until = chain.expected_until(self.world.now, self.world.settings.interval, self.world.chain.via)
         scheduler.expect(self.site.paths, self.world.now, until)
 
 

@@ -17,7 +17,7 @@ from functools import cache, lru_cache, partial
 from itertools import chain
 from types import FunctionType
 
-from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, text_of
+from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, Way, text_of
 from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, set_fields
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ _MOST = 2**53  # no number of ours is larger, but for nanoseconds
 _MOST_NS = 2**63
 _MOST_LINKS = 200  # ahead, as `start --prequeue` takes them
 _RESULTS = frozenset(map(str, Result))
-_WAYS = frozenset({"chain", "daemon", "scrontab", "login", "local"})
+_WAYS = frozenset({*map(str, Way), "resident"} - {""})  # that one as earlier versions called "local"
 _DIGITS = 20  # of a job's number
 
 
@@ -433,6 +433,8 @@ class Records:
             return tuple(self._field(hint, names, each, f"{at}.{number}") for number, each in enumerate(value))
         if hint == "Instant" and (instant := epoch(value)) is not None:
             return instant
+        if isinstance(kind := names.get(hint), EnumType) and isinstance(value, str):
+            return kind(value)
         if isinstance(names.get(hint), type) and hint not in _KINDS:
             return self.exact(names[hint], value, at)
         if type(value) is not _KINDS.get(hint) or (type(value) is int and abs(value) >= _MOST):

@@ -150,8 +150,6 @@ def read_started(paths: Paths) -> tuple[Started | None, Sequence[str]]:
     how = read_json(path, VERSION)
     if how is None:
         return (Started(), ["all of it"]) if os.path.lexists(path) else (None, ())
-    if how.get("via") == "resident":  # as earlier versions called it
-        how = {**how, "via": "local"}
     return decode.read(Started, how)
 
 
@@ -232,7 +230,7 @@ def mark_stopped(paths: Paths, who: str) -> None:
 
 def is_stopped_login(paths: Paths) -> bool:
     """Whether `stop` stands, and a line of crontab may go on calling ticks (`start --via login`)."""
-    return marks(paths).stopped and (last_started(paths) or Started()).via == "login"
+    return marks(paths).stopped and (last_started(paths) or Started()).via.runs_ahead
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from cronhpc.core.model import (
     Submit,
     SubmitLink,
     Wait,
+    Way,
     command,
 )
 from cronhpc.core.slots import boundary
@@ -53,13 +54,13 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
     return Chain(
         wanted=chain.wanted,
         stopped=stopped,
-        by_links=bool(chain.link_name),
+        by_links=chain.by_links,
         by_daemon=world.call.by_daemon,
         disabled=str(chain.disabled or ""),
-        via=chain.via if chain.wanted else "",
+        via=chain.via if chain.wanted else Way.UNKNOWN,
         caller=chain.caller if ticked else world.kept.caller,
         interval=world.settings.interval,
-        runs_ahead=runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.by_login else 0,
+        runs_ahead=runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.via.runs_ahead else 0,
         last_tick=last,
         running=running[0] if running else None,
         next=known[links.SUCCESSOR],
@@ -179,7 +180,7 @@ def fix_of(chain: Chain, state: str, start: Advice) -> str:
     killed = newest.result == Result.FAILED and (newest.signal == _KILL or newest.exit_code == 128 + _KILL)
     if killed or newest.result == Result.OUT_OF_MEMORY:
         return "give it more memory: scheduler: {sbatch: {mem: 1G}} in cronhpc.yaml, then " + start
-    if newest.result == Result.TIMEOUT and chain.via != "daemon":  # that one's time follows from the interval
+    if newest.result == Result.TIMEOUT and not chain.via.daemon:  # that one's time follows from the interval
         return "give it more time: scheduler: {sbatch: {time: 20}} in cronhpc.yaml, then " + start
     return "see scheduler/scheduler.log; a tick now: " + command("tick")
 
@@ -250,16 +251,11 @@ def _how_it_ended(link: EndedLink, style: Style) -> str:
 def _caller_words(chain: Chain, style: Style) -> list[str]:
     """Who calls the ticks, where no scheduler job does."""
     last = chain.last_tick
-    match chain.via:
-        case "scrontab" if last:
-            at = boundary(last, chain.interval)
-            return [f"next {style.clock(at)} (your scrontab)"]
-        case "login" if last:
-            until = last + chain.runs_ahead
-            return [
-                f"by {text.one_line(chain.caller)}" if chain.caller else "from a login node",
-                f"runs are queued until {style.dated(until)}",
-            ]
+    if last and chain.via.in_scrontab:
+        return [f"next {style.clock(boundary(last, chain.interval))} (your scrontab)"]
+    if last and chain.via.runs_ahead:
+        by = f"by {text.one_line(chain.caller)}" if chain.caller else "from a login node"
+        return [by, f"runs are queued until {style.dated(last + chain.runs_ahead)}"]
     return []
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cronhpc.core.model import ENDS, Instant, Problem
-from cronhpc.cron.values import dataclass, replace
+from cronhpc.core.model import ENDS, Instant, Problem, Way
+from cronhpc.cron.values import dataclass
 from cronhpc.store import decode
 from cronhpc.views import text
 
@@ -78,7 +78,7 @@ class Chain:
     by_links: bool
     by_daemon: bool  # calls the ticks
     disabled: str
-    via: str
+    via: Way
     caller: str
     interval: int  # seconds
     runs_ahead: int  # seconds for which runs are queued ahead
@@ -293,7 +293,8 @@ class Status:
 # What a file may lack, and what holds then: earlier versions did not write it, or only where it is known (None).
 _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Batch: {"accounting_error": None},
-    Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": "", "ended_badly": None},
+    Chain: {**dict.fromkeys(("disabled", "caller", "state", "fix"), ""), "runs_ahead": 0, "ended_badly": None}
+    | {"via": Way.UNKNOWN},
     EntryStatus: {"retries": 0},
     SeriesStatus: {"crashed": False},
     Link: {"fault": None},
@@ -312,8 +313,7 @@ as_json = _RECORDS.whole
 
 def of_json(value: object) -> Status:
     """What a tick wrote. A colleague's may hold anything: raises MisfitError with the place of what does not fit."""
-    known = _RECORDS.exact(Status, value)
-    return replace(known, chain=replace(known.chain, via="local")) if known.chain.via == "resident" else known
+    return _RECORDS.exact(Status, value)
 
 
 def troubles(value: object) -> tuple[Trouble, ...]:

@@ -284,7 +284,7 @@ def _hints(known: Status, style: Style) -> list[str]:
         fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
         first = min(fit or new, key=_sort_key)
         lines.append(f"{len(new)} entries have not run yet; one now: {style.command('run', first.name)}")
-    by_login = known.chain.via == "login"
+    by_login = known.chain.via.runs_ahead
     ahead = [e for e in known.entries if not e.series and _starts_though_one_runs(e, by_login=by_login)]
     if fresh := [text.name(e.name) for e in known.entries if e.reason == Reason.JUST_CHANGED]:
         lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(known.now, style)}")

@@ -381,7 +381,7 @@ def _next_tick(world: World) -> int:
     """The instant of the next tick, as far as that is known; else 0."""
     if world.call.by_daemon or not world.chain.wanted:
         return 0
-    if world.chain.via == "scrontab":
+    if world.chain.via.in_scrontab:
         return boundary(world.now, world.settings.interval)
     links = Links.of(world)
     starts = [] if links.running else [job.start for job in links.successors if job.start and not job.held]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.batch import around, dialect_of, job_around, present
-from cronhpc.core.model import Settings, cancelling
+from cronhpc.core.model import Settings, Way, cancelling
 from cronhpc.script.dialect import DIALECTS, LOCAL, SLURM
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
@@ -30,10 +30,8 @@ SPELT = {
     "inside/guard.py": 14,
     "script/shell_text.py": 4,
 }
-# The word has another meaning there: a disk that is local, and a scheduler that works on this machine.
-OTHER_MEANING = {"disk.reach == 'local'", "reach(kind_of(path)) in {'local', 'memory'}"}
-OTHER_MEANING |= {"via == 'local'", "how.via == 'local'", "before.via == 'local'", "world.chain.via == 'local'"}
-OTHER_MEANING |= {"how.via in {'daemon', 'local'}", "via not in {'local', 'daemon'}"}
+# The word has another meaning there: a disk that is local, and what could call ticks on a machine.
+OTHER_MEANING = {"disk.reach == 'local'", "reach(kind_of(path)) in {'local', 'memory'}", "beat.name != 'scrontab'"}
 
 
 def trees() -> Iterator[tuple[str, ast.AST]]:
@@ -44,15 +42,19 @@ def trees() -> Iterator[tuple[str, ast.AST]]:
             yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 
+NAMES = {*DIALECTS, *Way} - {""}
+NAMED = {*(name.upper() for name in DIALECTS), "Way"}
+
+
 def comparisons(tree: ast.AST) -> Iterator[str]:
-    """Those with the name of a batch system, or with a dialect itself."""
+    """Those with the name of a batch system or of who calls the ticks, or with a dialect or `Way` itself."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = (node.left, *node.comparators)
             parts = [each for side in sides for each in (getattr(side, "elts", None) or [side])]
             parts = [each.value if isinstance(each, ast.Attribute) else each for each in parts]  # SLURM.prefix
-            if any(isinstance(each, ast.Constant) and each.value in DIALECTS for each in parts) or any(
-                isinstance(each, ast.Name) and each.id in {name.upper() for name in DIALECTS} for each in parts
+            if any(isinstance(each, ast.Constant) and each.value in NAMES for each in parts) or any(
+                isinstance(each, ast.Name) and each.id in NAMED for each in parts
             ):
                 yield ast.unparse(node)
 
@@ -65,15 +67,18 @@ def comparisons(tree: ast.AST) -> Iterator[str]:
         pytest.param("if backend in ('slurm', 'local'): pass", 1, id="by one of several names"),
         pytest.param("if site.batch.dialect is SLURM: pass", 1, id="by the dialect itself"),
         pytest.param("if dialect.prefix != PBS.prefix: pass", 1, id="by what only one of them has"),
+        pytest.param("if how.via == 'daemon': pass", 1, id="who calls the ticks, by name"),
+        pytest.param("if how.via in {Way.CHAIN, Way.DAEMON}: pass", 1, id="who calls the ticks, by its row"),
+        pytest.param("if how.via.links: pass", 0, id="what follows from that may be asked"),
         pytest.param("if site.batch.dialect.runs_here: pass", 0, id="what it says of itself may be asked"),
     ],
 )
-def test_a_place_that_asks_which_batch_system_it_is_is_found(text: str, found: int) -> None:
+def test_a_place_that_asks_for_a_name_is_found(text: str, found: int) -> None:
     assert len(list(comparisons(ast.parse(text)))) == found
 
 
 @pytest.mark.thorough
-def test_no_place_outside_batch_asks_which_batch_system_it_is() -> None:
+def test_no_place_outside_batch_asks_which_batch_system_it_is_or_who_calls_the_ticks() -> None:
     asked = {f"{name}: {each}" for name, tree in trees() for each in comparisons(tree) if each not in OTHER_MEANING}
     assert asked == set()
 

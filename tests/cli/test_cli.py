@@ -23,7 +23,7 @@ from cronhpc import cli
 from cronhpc.batch.local import Local
 from cronhpc.cli import commands
 from cronhpc.cli.console import Console
-from cronhpc.core.model import EntryState, Problem, Queue, Started
+from cronhpc.core.model import EntryState, Problem, Queue, Started, Way
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.files import Paths
 
@@ -589,7 +589,7 @@ def test_no_slurm_on_path_is_said(shell: Shell) -> None:
 def test_plan_beside_a_daemon_is_the_plan_of_its_ticks(shell: Shell) -> None:
     """It showed runs submitted ahead of their time, which a daemon never does."""
     shell.drop("cron.d/often.slurm", "#CRON * * * * *\necho hello")
-    scheduler.mark_started(Paths(shell.cron), Started(via="local", at=later()))
+    scheduler.mark_started(Paths(shell.cron), Started(via=Way.LOCAL, at=later()))
     assert "ahead" not in shell("plan", now=later()).out
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli.console import Console
-from cronhpc.core.model import JobEnd, Key, Result, Started
+from cronhpc.core.model import JobEnd, Key, Result, Started, Way
 from cronhpc.store import history, logs, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
@@ -106,7 +106,7 @@ def test_how_often_a_browser_loads_it_anew_is_a_setting(shell: Shell, setting: s
 @pytest.mark.parametrize("setting", ["", "page: page.html"])
 def test_only_a_page_that_ticks_write_says_that_its_age_is_the_schedulers_silence(shell: Shell, setting: str) -> None:
     settings(shell, setting)
-    scheduler.mark_started(Paths(shell.cron), Started(via="local", at=later()))
+    scheduler.mark_started(Paths(shell.cron), Started(via=Way.LOCAL, at=later()))
     shell("tick")
     assert ("the scheduler is silent" in shell("page", "--out", "-").out) == bool(setting)
 

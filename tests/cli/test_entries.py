@@ -14,7 +14,7 @@ import pytest
 from cronhpc.batch.local import Local
 from cronhpc.cli.commands import overview
 from cronhpc.cli.console import Console
-from cronhpc.core.model import Started
+from cronhpc.core.model import Started, Way
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
 from docs.generate import json_page
@@ -312,7 +312,7 @@ def test_an_edit_takes_back_what_waits_on_the_schedule_before_it(three: Shell, m
     now = int(time.time())  # noqa: TID251 - as a user edits: the file is as old as the command
     minutes = [(now + delay) // 60 % 60 for delay in (1800, 2700)]
     (three.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 50m}\n")
-    scheduler.mark_started(Paths(three.cron), Started(via="login", at=now, by="me"))
+    scheduler.mark_started(Paths(three.cron), Started(via=Way.LOGIN, at=now, by="me"))
     three.drop("cron.d/sync.slurm", f"#CRON {minutes[0]} * * * *\ntrue")
     waits: list[float] = []
     monkeypatch.setattr(Console, "wait", lambda _, seconds: waits.append(seconds))

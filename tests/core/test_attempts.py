@@ -37,6 +37,7 @@ from cronhpc.core.model import (
     SubmitLink,
     Unhold,
     Wait,
+    Way,
     World,
 )
 from cronhpc.core.plan import plan
@@ -512,7 +513,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
                 replace(claim("e", "14:00", CLAIMED), at=at("13:00"), holds="old"),
                 replace(claim("e", "15:00", CLAIMED), at=at("13:50"), holds=text_key(E)),
             ),
-            chain=chain(via="login", link_name=""),
+            chain=chain(via=Way.LOGIN),
             settings={"ahead": 7200},
         ),
         ["again #1", "again #1"],
@@ -680,7 +681,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         ["leave"],
     ),
     "ticks come from a scrontab: links that a chain left are cancelled": (
-        linked(NEXT, SPARE, facts={"link_name": "", "spare_name": ""}),
+        linked(NEXT, SPARE, facts={"via": Way.SCRONTAB}),
         ["cancel successor 11", "cancel spare 12"],
     ),
     "three links ahead are wanted: two more are submitted": (
@@ -700,7 +701,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         ["keep successor 11", "keep spare 12"],
     ),
     "a daemon's link is ended while its successor waits for nodes: its last tick leaves that, too": (
-        linked(link(11, "15:00", reason="Resources"), SPARE, facts={"via": "daemon"}),
+        linked(link(11, "15:00", reason="Resources"), SPARE, facts={"via": Way.DAEMON}),
         ["keep successor 11", "keep spare 12"],
     ),
     "a daemon's successor has just started, and has queued none yet: left to it": (

@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     Skip,
     Submit,
     Wait,
+    Way,
     Withdraw,
     World,
     entry_id,
@@ -38,7 +39,7 @@ from tests.worlds import at, chain, claim, entry, job, planned, state, world
 
 HOUR = 3600
 DAY = 24 * HOUR
-BY_LOGIN = chain(via="login", link_name="")
+BY_LOGIN = chain(via=Way.LOGIN)
 HORIZON = 12 * HOUR
 
 

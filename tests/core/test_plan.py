@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Skip,
     Submit,
     Wait,
+    Way,
     World,
 )
 from cronhpc.core.plan import plan
@@ -349,7 +350,7 @@ def test_slots_nearer_than_the_next_tick_are_submitted_ahead() -> None:
 def test_where_only_a_login_node_submits_all_slots_of_the_next_day_go_ahead_the_earliest_first() -> None:
     two = (entry("a", "0 */8 * * *", overlap="queue"), entry("b", "30 6 * * *"))
     used = {"a": state("08:00"), "b": state("06:30")}
-    w = world("08:00:04", *two, states=used, chain=chain(via="login", link_name=""), settings={"budget_tick": 3})
+    w = world("08:00:04", *two, states=used, chain=chain(via=Way.LOGIN), settings={"budget_tick": 3})
     ahead = ["ahead 16:00 begin 16:00", "ahead 28th 00:00 begin 28th 00:00", "ahead 28th 06:30 begin 28th 06:30"]
     assert planned(w) == [*ahead, "wait 28th 08:00 over budget"]
     assert planned(replace(w, call=Call(by_daemon=True))) == planned(w)
@@ -362,7 +363,7 @@ def test_on_a_login_node_what_was_tried_before_its_time_goes_by_its_time_as_well
     left = tuple(claim("c", clock, ClaimState.CLAIMED) for clock in ("08:45", "09:45", "10:45"))
     used = {"a": state("07:00"), "b": state("07:30"), "c": state("07:45")}
     settings = {"budget_tick": 4, "ahead": 3600}
-    by_login = chain(via="login", link_name="")
+    by_login = chain(via=Way.LOGIN)
     w = world("08:00:04", due, near, far, states=used, claims=left, chain=by_login, settings=settings)
     assert [row for row in planned(w) if "wait" not in row] == [
         "submit 08:00",
@@ -375,7 +376,7 @@ def test_on_a_login_node_what_was_tried_before_its_time_goes_by_its_time_as_well
 def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> None:
     daily = entry(schedule="0 7 * * *")
     taken = claim("e", "2026-11-28 07:00", ClaimState.RELEASED, "7")
-    by_login = chain(via="login", link_name="")
+    by_login = chain(via=Way.LOGIN)
     w = one("08:00", daily, state("07:00"), claims=(taken,), chain=by_login, jobs=(job(7, "PENDING", of=taken.key),))
     assert planned(replace(w, call=Call(clock_verified=True))) == ["wait 29th 07:00 not due"]
 

@@ -13,7 +13,7 @@ import pytest
 from cronhpc.cli.chain import is_stale
 from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
-from cronhpc.core.model import Job, LinkRecord, Queue, Started
+from cronhpc.core.model import Job, LinkRecord, Queue, Started, Way
 from cronhpc.store.files import Paths
 from cronhpc.store.scheduler import (
     expect,
@@ -47,7 +47,7 @@ def test_silence_is_noticed_by_the_settings_interval(shell: Shell, interval: str
     (shell.cron / "cronhpc.yaml").write_text(f"backend: local\nscheduler: {{interval: {interval}}}\n")
     now = later()
     shell("tick", now=now)
-    mark_started(Paths(shell.cron), Started(via="chain", at=now))
+    mark_started(Paths(shell.cron), Started(via=Way.CHAIN, at=now))
     assert [looks(shell, now + after) for after in (1, well, silent)] == [False, False, True]
 
 
@@ -73,14 +73,14 @@ def test_what_was_stopped_or_never_started_is_not_stale(shell: Shell) -> None:
     paths, now = Paths(shell.cron), later()
     shell("tick", now=now)
     assert not looks(shell, now + 10**6)
-    mark_started(paths, Started(via="chain", at=now))
+    mark_started(paths, Started(via=Way.CHAIN, at=now))
     assert looks(shell, now + 10**6)
     mark_stopped(paths, "alice")
     assert not looks(shell, now + 10**6)
 
 
 def test_a_chain_that_never_ticked_is_stale(shell: Shell) -> None:
-    mark_started(Paths(shell.cron), Started(via="chain", at=later()))
+    mark_started(Paths(shell.cron), Started(via=Way.CHAIN, at=later()))
     assert looks(shell, later())
 
 
@@ -89,7 +89,7 @@ def test_a_tick_dated_far_ahead_of_now_is_no_sign_of_life(shell: Shell) -> None:
     now = later()
     for ahead, stale in ((600, False), (20 * 3600, True), (366 * 86400, True)):
         shell("tick", now=now + ahead)
-        mark_started(Paths(shell.cron), Started(via="local", at=now))
+        mark_started(Paths(shell.cron), Started(via=Way.LOCAL, at=now))
         assert looks(shell, now) == stale
         said = shell("status", now=now)
         assert ("by a clock that was wrong" in said.out, said.code) == (stale, int(stale)), said.out
@@ -114,9 +114,9 @@ WAITS = "echo 'JobId=71 JobName=cronhpc-x JobState=PENDING Reason=BeginTime'"
 
 QUEUES = [
     pytest.param(LISTS, GONE, {}, True, id="all were cancelled just after a tick: now, not in an hour and a half"),
-    pytest.param(LISTS, GONE, {"via": "daemon"}, True, id="the links of a daemon, too"),
-    pytest.param(LISTS, GONE, {"via": "scrontab"}, False, id="the ticks come from a scrontab"),
-    pytest.param(LISTS, GONE, {"via": "login"}, False, id="no job calls the ticks"),
+    pytest.param(LISTS, GONE, {"via": Way.DAEMON}, True, id="the links of a daemon, too"),
+    pytest.param(LISTS, GONE, {"via": Way.SCRONTAB}, False, id="the ticks come from a scrontab"),
+    pytest.param(LISTS, GONE, {"via": Way.LOGIN}, False, id="no job calls the ticks"),
     pytest.param(LISTS, WAITS, {}, False, id="the list is an old one: the newest link is known to wait"),
     pytest.param(AWAY, AWAY, {}, False, id="the controller gives no answer: nobody knows"),
     pytest.param("exit 0", GONE, {}, False, id="squeue says nothing at all: no answer"),
@@ -139,7 +139,7 @@ def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
         (folder / name).chmod(0o755)
     shell.environ["PATH"] = f"{folder}:{shell.environ['PATH']}"
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\nscheduler: {timeout: 30s}\n")
-    mark_started(paths, replace(Started(via="chain", fingerprint="f00d", at=now), **how))
+    mark_started(paths, replace(Started(via=Way.CHAIN, fingerprint="f00d", at=now), **how))
     remember_link(paths, "71", LinkRecord("link", now + 3600, "f00d", now))
     expect(paths, now, heard_until(now, 3600))
     assert looks(shell, now + 1) == stale
@@ -163,7 +163,7 @@ def test_a_spare_that_waits_alone_is_no_chain(
 ) -> None:
     paths, now = Paths(shell.cron), later()
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
-    mark_started(paths, Started(via="chain", fingerprint="f00d", at=now - 9000))
+    mark_started(paths, Started(via=Way.CHAIN, fingerprint="f00d", at=now - 9000))
     for job_id, kind in (("71", "link"), ("72", "spare")):
         remember_link(paths, job_id, LinkRecord(kind, now + 3600, "f00d", now - 600))
     expect(paths, now, heard_until(now, 3600))
@@ -175,7 +175,7 @@ def test_a_spare_that_waits_alone_is_no_chain(
 def test_an_administrators_word_is_no_death_of_the_chain(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, now = Paths(shell.cron), later()
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
-    mark_started(paths, Started(via="chain", at=now))
+    mark_started(paths, Started(via=Way.CHAIN, at=now))
     expect(paths, now, heard_until(now, 3600))
     monkeypatch.setattr("cronhpc.batch.slurm.Slurm.queue", lambda _: Queue(()))
     assert looks(shell, now + 1)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Done, Outcome, SchedulerState, Started, Submit
+from cronhpc.core.model import ClaimState, Done, Outcome, SchedulerState, Started, Submit, Way
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
 from cronhpc.drivers import start
@@ -135,7 +135,7 @@ def test_an_option_that_nothing_would_come_of_is_refused(shell: Shell, options: 
 def noted_on_another_machine(shell: Shell, now: int) -> str:
     """The note of a daemon that was begun there, and the tick that it has made."""
     paths = Paths(shell.cron)
-    scheduler.mark_started(paths, Started(via="local", at=now, by="me"))
+    scheduler.mark_started(paths, Started(via=Way.LOCAL, at=now, by="me"))
     note = json.dumps({"version": 1, "pid": 4711, "born": "1", "host": "login1", "by_hand": False})
     (paths.state / "daemon.json").write_text(note)
     scheduler.expect(paths, now, now + 3600)
@@ -204,7 +204,7 @@ def test_start_under_a_limit_that_is_known_says_how_often_to_tick(
 ) -> None:
     """Nothing more was tried, so nothing met the limit: it told of the next day, and advised a tick an hour."""
     kept = SchedulerState(job_limit=3)
-    seen = replace(world("08:00:10", entry("a", "*/10 * * * *"), chain=chain(via="login", link_name="")), kept=kept)
+    seen = replace(world("08:00:10", entry("a", "*/10 * * * *"), chain=chain(via=Way.LOGIN)), kept=kept)
     planned = plan(seen)
     first = [d for d in planned.decisions if isinstance(d, Submit)]
     taken = [Outcome(each, Done.OK, job_id=str(number)) for number, each in enumerate(first[:-1])]
@@ -223,7 +223,7 @@ def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited
     """It ran on the old one: the next link came an hour later. LAST then showed it as lost, before its time."""
     now = later() // 86400 * 86400 + 5 * 86400  # midnight: nothing ahead begins while this test runs
     (shell.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 2h}\n")
-    scheduler.mark_started(Paths(shell.cron), Started(via="login", at=now, by="me"))
+    scheduler.mark_started(Paths(shell.cron), Started(via=Way.LOGIN, at=now, by="me"))
     file = shell.drop("cron.d/fit.slurm", "#CRON 30 * * * *")
     try:
         shell("tick", now=now)

@@ -27,6 +27,7 @@ from cronhpc.core.model import (
     Result,
     Skip,
     Wait,
+    Way,
 )
 from cronhpc.cron.values import replace
 from cronhpc.engine.record import _Keeper, _outlived
@@ -242,7 +243,7 @@ CHAIN: dict[str, Noted] = {
         ["8", "9"],
         decisions=(LeaveChain(LeaveCause.HELD, "bob holds it"),),
     ),
-    "no chain of links: no successor": Noted({"chain": chain(link_name="")}, ["8", "9"], ""),
+    "no chain of links: no successor": Noted({"chain": chain(via=Way.SCRONTAB)}, ["8", "9"], ""),
     "a look at one entry: the successor stays as it was": Noted({"only": "e"}, ["8", "9"], ""),
 }
 

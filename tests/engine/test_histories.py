@@ -17,7 +17,7 @@ import pytest
 from cronhpc.batch.port import AtSubmitLimit, Refused, Submission, Unreachable
 from cronhpc.core import model
 from cronhpc.core.attempts import withdrawals
-from cronhpc.core.model import Call, Entry, Job, JobEnd, Key, Plan, Queue, Switches, World
+from cronhpc.core.model import Call, Entry, Job, JobEnd, Key, Plan, Queue, Switches, Way, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_of
 from cronhpc.engine.act import Actor
@@ -195,7 +195,7 @@ class Story:
             states=memory.entries,
             kept=memory.scheduler,
             switches=Switches(self.switches),
-            chain=chain(via="login", link_name="", spare_name="") if self.by_login else chain(),
+            chain=chain(via=Way.LOGIN) if self.by_login else chain(),
             call=Call(),
         )
         made, _ = _with_jobs(self.site.paths, self.site.batch, made)

@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain as core_chain
-from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result, Started
+from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result, Started, Way, link_names
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
 from cronhpc.store import scheduler
@@ -97,7 +97,7 @@ def test_of_the_links_that_a_list_lacks_the_newest_and_those_of_the_last_minutes
     assert core_chain.doubted(replace(w, links=known | young)) == ["13", "14", "15", "101"], "the newest four"
     assert core_chain.doubted(replace(w, links=known | {"10": NEXT})) == ["11"], "this one is listed"
     assert core_chain.doubted(replace(w, links={"10": NEXT})) == [], "the newest is listed"
-    for nobody in ({"wanted": False}, {"link_name": ""}):
+    for nobody in ({"wanted": False}, {"via": Way.SCRONTAB}):
         assert core_chain.doubted(replace(old, chain=replace(old.chain, **nobody))) == []
     assert core_chain.doubted(replace(old, queue=None)) == []
 
@@ -110,7 +110,9 @@ def test_the_instant_that_a_link_stands_for_is_what_its_comment_or_record_says_e
     assert core_chain.slot_of(w, silent) == at("16:20")
     assert core_chain.slot_of(w, replace(silent, start=None)) == 0
     recorded = replace(w, links={"11": LinkRecord("link", at("17:00"), "f00d", at("15:00"))})
-    assert core_chain.slot_of(recorded, replace(silent, submitted=at("15:00"), name=w.chain.link_name)) == at("17:00")
+    assert core_chain.slot_of(
+        recorded, replace(silent, submitted=at("15:00"), name=link_names(w.directory_id)[0])
+    ) == at("17:00")
 
 
 OLD, SLOT = LinkRecord("link", at("14:00"), "f00d", 0), LinkRecord("link", at("14:40"), "f00d", 0)
@@ -184,7 +186,7 @@ def test_of_the_list_the_ends_since_the_newest_tick_are_asked_about() -> None:
 
 def test_a_link_of_a_daemon_is_asked_about_where_none_runs() -> None:
     """It calls ticks for an interval: when it began says nothing."""
-    w = linked(NEXT_JOB, self_id="", last_tick=at("14:55"), facts={"via": "daemon"})
+    w = linked(NEXT_JOB, self_id="", last_tick=at("14:55"), facts={"via": Way.DAEMON})
     w = replace(w, links={"9": replace(SLOT, at=at("13:59")), "11": NEXT})
     assert core_chain.begun_and_gone(w) == ["9"]
     runs = link(10, "14:56", status="RUNNING")

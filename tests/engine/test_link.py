@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.batch.slurm.text import NO_SUBMIT
-from cronhpc.core.model import Settings, Started
+from cronhpc.core.model import Settings, Started, Way
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, Dialect
@@ -521,7 +521,7 @@ def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:
     paths.scheduler.mkdir()
 
     def start() -> None:
-        scheduler.mark_started(paths, Started(via="chain", generation=scheduler.marks(paths).next_start))
+        scheduler.mark_started(paths, Started(via=Way.CHAIN, generation=scheduler.marks(paths).next_start))
 
     def left() -> tuple[bool, list[str]]:
         return scheduler.marks(paths).stopped, sorted(path.name for path in paths.scheduler.iterdir())

@@ -13,7 +13,7 @@ import pytest
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Submission, Unreachable
 from cronhpc.batch.process import side_by_side
-from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit
+from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit, Way
 from cronhpc.engine import init, submit
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import SLURM
@@ -166,7 +166,7 @@ def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_i
     """It would run at once, hours before its slot; later ones need no look at the queue."""
     early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
     changed = replace(site, batch=early)  # type: ignore[arg-type]
-    scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d"))
+    scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d"))
     ticked(changed, NOW - 125)
     assert sorted(early.moved) == [("1", NOW - 5), ("2", NOW - 5)]
     assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]
@@ -177,7 +177,7 @@ def test_a_slot_that_came_while_the_tick_submitted_is_no_sign_that_a_site_drops_
 ) -> None:
     early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
     changed = replace(site, batch=early)  # type: ignore[arg-type]
-    scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d"))
+    scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d"))
     with monkeypatch.context() as patch:
         patch.setattr("cronhpc.tick.elapsed", lambda: 0)
         patch.setattr("cronhpc.engine.submit.elapsed", lambda: 20 * len(site.batch.queue().jobs))
@@ -294,13 +294,13 @@ def test_a_stop_in_mid_burst_ends_it_and_the_rest_is_due_after_the_next_start(si
     """What was submitted by then runs, as all runs do after `stop`."""
     (site.paths.root / "cronhpc.yaml").write_text(f"{SETTINGS}scheduler: {{parallel: 1}}\n")
     again = open_site(str(site.paths.root), "local", {"HOME": str(site.paths.root.parent)})
-    scheduler.mark_started(again.paths, Started(via="local"))
+    scheduler.mark_started(again.paths, Started(via=Way.LOCAL))
     stopped = replace(again, batch=StoppedMidway(again))  # type: ignore[arg-type]  # as above
     done = {o.decision.entry.name: o for o in ticked(stopped, NOW).outcomes if isinstance(o.decision, Submit)}
     assert {name: (each.done, each.detail) for name, each in done.items()} == {
         "e": (Done.OK, ""), "plain": (Done.PASSING, "not tried: the scheduler was stopped meanwhile")
     }  # fmt: skip
     assert [job.held for job in again.batch.queue().jobs] == [False]
-    scheduler.mark_started(again.paths, Started(via="local"))
+    scheduler.mark_started(again.paths, Started(via=Way.LOCAL))
     ticked(again, NOW + 60)
     assert [job.held for job in again.batch.queue().jobs] == [False, False]

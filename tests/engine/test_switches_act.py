@@ -39,6 +39,7 @@ from cronhpc.core.model import (
     Stop,
     Submit,
     Wait,
+    Way,
     link_names,
     slot_text,
 )
@@ -453,7 +454,7 @@ def test_a_tick_that_has_no_time_for_all_is_looked_after_soon(
 )
 def test_a_spare_that_a_limit_has_forbidden_is_tried_again_by_start(root: Path, started: int, *, tried: bool) -> None:
     site = site_of(root, Fake([]))
-    scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d", at=NOW + started))
+    scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d", at=NOW + started))
     memory = load(site.paths.entries)
     memory.scheduler.no_spare, memory.scheduler.no_spare_at = "QOSMaxSubmitJobPerUserLimit", NOW - 300
     save(site.paths.entries, memory)
@@ -469,7 +470,7 @@ def test_what_waits_as_a_link_has_met_a_limit_is_submitted_one_by_one(
     (root / "cronhpc.yaml").write_text(rows + '  f: {schedule: "0 14 * * *", command: "true"}\n')
     now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
     of, fake = directory_id(site_of(root, Fake([])).paths), Fake([])
-    scheduler.mark_started(Paths(root), Started(via="chain", fingerprint="f00d", at=now - 600))
+    scheduler.mark_started(Paths(root), Started(via=Way.CHAIN, fingerprint="f00d", at=now - 600))
     there = [job(7, "PENDING", name=link_names(of)[0], comment=f"cronhpc={of}/link {now + 600} f00d", start=now + 600)]
     fake.queues = [there if refused == "spare" else []]
     fake.fails = {"submit": AtSubmitLimit("QOSMaxSubmitJobPerUserLimit")}
@@ -625,7 +626,7 @@ def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Pa
 def test_stop_ends_by_its_id_what_is_in_this_cluster_s_queue(root: Path, cluster: str, asked: list[str]) -> None:
     site = site_of(root, fake := Fake([job(8)]))
     fake.cluster_name = lambda: cluster  # type: ignore[attr-defined]
-    scheduler.mark_started(site.paths, Started("chain", "f00d", at=NOW - 600, cluster="alps"))
+    scheduler.mark_started(site.paths, Started(Way.CHAIN, "f00d", at=NOW - 600, cluster="alps"))
     scheduler.remember_link(site.paths, "11", LinkRecord("link", NOW + 600, "f00d", NOW - 20))
     for _ in range(2):
         stopped = start.stop(site, {}, lambda: NOW)

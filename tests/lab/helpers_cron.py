@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import ClaimState, JobEnd, Key, Result, Started
+from cronhpc.core.model import ClaimState, JobEnd, Key, Result, Started, Way
 from cronhpc.engine import init
 from cronhpc.engine.link import write_link
 from cronhpc.engine.site import open_site
@@ -147,7 +147,7 @@ def mark_started(lab: Lab, root: Path) -> None:
     """What `start` leaves on the disk, without its jobs."""
     site = open_site(str(root), None, lab.env)
     fingerprint, _ = write_link(site, generation=1)
-    how = Started(via="chain", fingerprint=fingerprint, at=int(time.time()), by=site.user)
+    how = Started(via=Way.CHAIN, fingerprint=fingerprint, at=int(time.time()), by=site.user)
     scheduler.mark_started(site.paths, how)
 
 

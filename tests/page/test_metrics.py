@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpc.core.model import ChainFacts, Disabled, EntryState, Queue, SchedulerState, Switches, World
+from cronhpc.core.model import ChainFacts, Disabled, EntryState, Queue, SchedulerState, Switches, Way, World
 from cronhpc.page import view, write
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
@@ -129,7 +129,7 @@ def test_any_name_is_a_label(name: str) -> None:
         ),
         pytest.param(
             replace(
-                QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled=Disabled.ENTRY_GONE), queue=Queue(())
+                QUIET, chain=ChainFacts(wanted=True, via=Way.SCRONTAB, disabled=Disabled.ENTRY_GONE), queue=Queue(())
             ),
             None,
             2,
@@ -137,7 +137,7 @@ def test_any_name_is_a_label(name: str) -> None:
             id="what calls the ticks was disabled",
         ),
         pytest.param(
-            replace(QUIET, chain=ChainFacts(wanted=True, via="local", disabled=Disabled.ELSEWHERE), queue=Queue(())),
+            replace(QUIET, chain=ChainFacts(wanted=True, via=Way.LOCAL, disabled=Disabled.ELSEWHERE), queue=Queue(())),
             None,
             1,
             "CRONHPC WARNING - the scheduler is started elsewhere | ",

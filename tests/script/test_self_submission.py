@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from cronhpc.batch.port import BatchError, JobFiles, Unreachable
-from cronhpc.core.model import CronhpcError, Job, Queue, Settings, Started
+from cronhpc.core.model import CronhpcError, Job, Queue, Settings, Started, Way
 from cronhpc.drivers import start
 from cronhpc.engine import init
 from cronhpc.engine import site as site_module
@@ -274,7 +274,7 @@ def folder_of(root: Path, **started: Any) -> Paths:
     paths = Paths(root)
     paths.scheduler.mkdir()
     if started:
-        scheduler.mark_started(paths, replace(Started(via="chain"), **started))
+        scheduler.mark_started(paths, replace(Started(via=Way.CHAIN), **started))
     return paths
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, EntryState, Key, LinkRecord, Problem, Started
+from cronhpc.core.model import ClaimState, EntryState, Key, LinkRecord, Problem, Started, Way
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths, is_listed, read_json, read_listed
@@ -132,7 +132,7 @@ def test_a_link_whose_record_cannot_be_opened_yet_is_left_to_its_comment(tmp_pat
 def test_a_machine_that_looked_before_the_first_start_knows_that_it_was_called(shell: Shell, unseen: Unseen) -> None:
     paths = Paths(shell.cron)
     assert "not started" in shell("status").out
-    scheduler.mark_started(paths, Started(via="local", at=later()))
+    scheduler.mark_started(paths, Started(via=Way.LOCAL, at=later()))
     unseen(paths.scheduler / "started")
     assert "not started" not in shell("status").out
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core import model
-from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result, Switches
+from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result, Switches, Way
 from cronhpc.core.plan import plan
 from cronhpc.views import decisions
 from cronhpc.views import plan as view
@@ -54,7 +54,7 @@ def test_an_array_s_log_has_a_name_for_each_task() -> None:
 
 
 def test_of_the_many_runs_of_an_entry_that_are_queued_ahead_two_are_shown_and_the_last_one_is_named() -> None:
-    chain = replace(WORLD.chain, via="login")
+    chain = replace(WORLD.chain, via=Way.LOGIN)
     entries = (entry("backup", "0 * * * *"), entry("sync", "30 20 * * *"))
     known = {"backup": model.EntryState(watermark=at("14:00")), "sync": model.EntryState(watermark=at("14:00"))}
     lines = screen(replace(WORLD, chain=chain, entries=entries, states=known, switches=Switches())).splitlines()

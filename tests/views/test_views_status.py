@@ -35,6 +35,7 @@ from cronhpc.core.model import (
     Switch,
     Switches,
     Wait,
+    Way,
     World,
     standing_for,
 )
@@ -186,15 +187,15 @@ CHAINS = {
         "fine: last tick 14:00:04, next 15:00 (job 4711), 3 links wait ahead, the last 17:00",
     ),
     "a scrontab calls the ticks": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab"), queue=Queue(())),
+        replace(QUIET, chain=ChainFacts(wanted=True, via=Way.SCRONTAB), queue=Queue(())),
         "fine: last tick 14:00:04, next 15:00 (your scrontab)",
     ),
     "its entry there was disabled": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled=Disabled.ENTRY_GONE), queue=Queue(())),
+        replace(QUIET, chain=ChainFacts(wanted=True, via=Way.SCRONTAB, disabled=Disabled.ENTRY_GONE), queue=Queue(())),
         "disabled: its entry is no longer in your scrontab; last tick 14:00:04 (7 min ago)  cronhpc start",
     ),
     "it was started on the local backend, and Slurm is there now": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="local", disabled=Disabled.ELSEWHERE), queue=Queue(())),
+        replace(QUIET, chain=ChainFacts(wanted=True, via=Way.LOCAL, disabled=Disabled.ELSEWHERE), queue=Queue(())),
         (
             "started elsewhere: on the local backend, whose daemon runs scripts on one machine, if it still does; "
             "last tick 14:00:04 (7 min ago)  cronhpc start"
@@ -204,7 +205,7 @@ CHAINS = {
         replace(
             QUIET,
             entries=(),
-            chain=ChainFacts(wanted=True, via="login"),
+            chain=ChainFacts(wanted=True, via=Way.LOGIN),
             queue=Queue(()),
             kept=SchedulerState(last_tick=at("14:00:04"), caller="cronhpc tick on login1"),
         ),
@@ -214,7 +215,7 @@ CHAINS = {
         replace(
             QUIET,
             entries=(),
-            chain=ChainFacts(wanted=True, via="login"),
+            chain=ChainFacts(wanted=True, via=Way.LOGIN),
             queue=Queue(()),
             kept=SchedulerState(last_tick=at("09:00")),
         ),
@@ -223,7 +224,7 @@ CHAINS = {
     "only a login node submits, and could not submit all of it": (
         replace(
             QUIET,
-            chain=ChainFacts(wanted=True, via="login"),
+            chain=ChainFacts(wanted=True, via=Way.LOGIN),
             queue=Queue(()),
             kept=SchedulerState(last_tick=at("14:00:04"), caller="cronhpc tick on login1"),
         ),
@@ -269,7 +270,7 @@ CHAINS = {
     ),
     "a daemon's link hit its time limit, which no setting gives": (
         replace(
-            QUIET, chain=replace(CHAIN, via="daemon", ended_badly={"4709": replace(KILLED, result=Result.TIMEOUT)})
+            QUIET, chain=replace(CHAIN, via=Way.DAEMON, ended_badly={"4709": replace(KILLED, result=Result.TIMEOUT)})
         ),
         (
             "failing: job 4709 hit its time limit on cpu1 at 14:03; next 15:00 (job 4711); spare 15:30 (job 4712); "
@@ -1285,7 +1286,7 @@ def test_next_is_when_it_will_run(schedule: str, known: str, shown: str) -> None
 
 def test_what_a_killed_tick_has_only_claimed_is_not_queued() -> None:
     claims = (Claim(Key("backup", at("14:30")), ClaimState.CLAIMED, "backup", at=at("14:00:04")),)
-    chain, kept = ChainFacts(wanted=True, via="login"), SchedulerState(last_tick=at("14:00:04"))
+    chain, kept = ChainFacts(wanted=True, via=Way.LOGIN), SchedulerState(last_tick=at("14:00:04"))
     shown = screen(replace(QUIET, chain=chain, queue=Queue(()), claims=claims, kept=kept))
     assert "runs are queued until today 14:30" in " ".join(shown.split())
 

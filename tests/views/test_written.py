@@ -16,7 +16,7 @@ import pytest
 
 from cronhpc.cli import main, past
 from cronhpc.cli.console import Console
-from cronhpc.core.model import Queue, World
+from cronhpc.core.model import Queue, Way, World
 from cronhpc.engine import init
 from cronhpc.store.decode import MisfitError
 from cronhpc.store.files import read_bytes, read_json
@@ -99,7 +99,7 @@ def test_a_value_that_no_tick_writes_is_a_flaw(way: tuple[Any, ...], part: objec
 
 
 def test_what_an_earlier_version_called_otherwise_is_read() -> None:
-    now = json.dumps(whole(replace(BUSY, chain=replace(BUSY.chain, via="local", on_hold="job 7 is held"))))
+    now = json.dumps(whole(replace(BUSY, chain=replace(BUSY.chain, via=Way.LOCAL, on_hold="job 7 is held"))))
     before = (
         now.replace('"by_daemon"', '"resident"').replace('"on_hold"', '"resting"').replace('"no_next"', '"resting"')
     )

@@ -13,14 +13,13 @@ from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
+    from typing import Any, Self, TypeVar
 
     T = TypeVar("T")
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
 Difference = int  # of two clocks, in seconds: also below zero
-Way = str  # who calls the ticks: chain | daemon | scrontab | login | local
 LinksAhead = int  # each is a job
 LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
 
@@ -73,11 +72,46 @@ class SchedulerState:
     restored: Instant = 0  # when the directory was brought back from a copy: slots until then may have run
 
 
+class Way(StrEnum):
+    """Who calls the ticks, and what follows from that: no other place asks which it is."""
+
+    links: bool  # jobs of ours, each of which submits the next
+    daemon: bool  # a process that stays and wakes itself for each slot: in the links, else on this machine
+    in_scrontab: bool  # an entry in the user's scrontab
+    runs_ahead: bool  # only a login node may submit: the runs of the next `scheduler.ahead` wait in the queue
+
+    # fmt: off
+    #           in files    links  daemon in_scrontab runs_ahead
+    CHAIN    = "chain",     True,  False, False,      False
+    DAEMON   = "daemon",    True,  True,  False,      False
+    SCRONTAB = "scrontab",  False, False, True,       False
+    LOGIN    = "login",     False, False, False,      True
+    LOCAL    = "local",     False, True,  False,      False
+    UNKNOWN  = "",          True,  False, False,      False
+    # fmt: on
+
+    def __new__(cls, name: str, *follows: bool) -> Self:
+        way = str.__new__(cls, name)
+        way._value_ = name
+        way.links, way.daemon, way.in_scrontab, way.runs_ahead = follows
+        return way
+
+    @classmethod
+    def _missing_(cls, value: object) -> Way:
+        """Another version's word."""
+        return cls.LOCAL if value == "resident" else cls.UNKNOWN
+
+    @property
+    def here(self) -> bool:
+        """A daemon on this machine, where there is no batch system."""
+        return self.daemon and not self.links
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
     """How ticks are driven here, as `start` wrote it down; "" and 0 where that is not known."""
 
-    via: Way = ""
+    via: Way = Way.UNKNOWN
     fingerprint: str = ""  # of the text that links hold
     prequeue: LinksAhead = 1
     at: Instant = 0
@@ -86,6 +120,10 @@ class Started:
     cluster: str = ""
     zone: str = ""  # the machine's
     since: Instant = 0  # when the first start of this generation was
+
+    def way(self, dialect: Dialect) -> Way:
+        """Who calls the ticks; where that is not known, who would after `start`."""
+        return self.via or (Way.LOCAL if dialect.runs_here else Way.CHAIN)
 
 
 class Disabled(StrEnum):
@@ -105,11 +143,9 @@ class ChainFacts:
     stopped: bool = False  # `stop` was called
     since: int = 0  # when `start` was called first after a `stop`
     fingerprint: str = ""  # of the text and options that links should hold
-    link_name: str = ""
-    spare_name: str = ""
     on_hold: str = ""  # an administrator's word, in words; "" while it goes on
     prequeue: int = 1  # successors wanted at once
-    via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | local
+    via: Way = Way.CHAIN
     disabled: Disabled | None = None
     caller: str = ""  # who called this tick, in words
     successor_noted: str = ""  # job id that the last link that ran left as its successor
@@ -121,9 +157,9 @@ class ChainFacts:
     moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
 
     @property
-    def by_login(self) -> bool:
-        """Whether only ticks on a login node may submit: then the runs of the next `ahead` wait in the queue."""
-        return self.via == "login"
+    def by_links(self) -> bool:
+        """Whether links are to wait in the queue."""
+        return self.wanted and self.via.links
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +214,7 @@ class Call:
     """Who calls a tick, and what for. All left out: one of the scheduler's own, which decides on everything."""
 
     link: str = ""  # the job id of the scheduler's job that it runs in
-    by_daemon: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
+    by_daemon: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but where Way.runs_ahead
     bad_nodes: tuple[BadNode, ...] = ()  # those that links could not work on
     clock_verified: bool = False  # the batch system has said that it is `now`
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
@@ -236,7 +272,7 @@ class World:
         Where our own clock is behind the file system's, stamps up to that one are believed.
         """
         usual = CLOCKS_APART if self.call.clock_verified else _DAY
-        room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual
+        room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.via.runs_ahead else usual
         return max(self.now + room, self.disk_clock)
 
     def has_run(self, key: Key) -> bool:
