@@ -40,7 +40,7 @@ from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
     from cronhpc.core.model import Decision, Entry, World
 
@@ -76,7 +76,6 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
             turns.append(rows)
         else:
             of_others += rows
-    decided = [each for each in decided if not _hides(each, seen.first)]
     for rows in sorted(turns, key=lambda rows: _turn(world, rows)):
         decided.extend(budget.granted(rows))
     decided.extend(of_others)
@@ -91,7 +90,7 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
     decided.extend(chain.decide(world, at))
-    return Plan(tuple(decided), wake, seen.computed)
+    return Plan(tuple(decided), wake, seen.computed, seen.first)
 
 
 def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[Decision]]:
@@ -104,12 +103,6 @@ def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[D
         else:
             rest.append(each)
     return ahead, rest
-
-
-def _hides(decision: Decision, due: Mapping[str, int]) -> bool:
-    """Whether an end is of a slot behind one that is due, which counts as used up by it: then it is not written yet."""
-    key = decision.key if isinstance(decision, Finish) else None
-    return key is not None and not key.by_hand and due.get(key.entry, key.slot) < key.slot
 
 
 def _ordered(world: World, budget: attempts.Budget) -> tuple[Decision, ...]:

@@ -117,17 +117,17 @@ class Seen:
     def of(cls, world: World) -> Seen:
         """Claims from a clock that was far ahead do not count."""
         believed, known = world.believed, world.claimed()
-        keys = [(claim.key, claim.had_its_turn) for claim in world.claims]
+        keys = [(claim.key, claim.used_up) for claim in world.claims]
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
             if key is not None and key not in known and not (job.never_began or job.held):  # held: it goes
-                keys.append((key, key.slot <= world.now))
+                keys.append((key, key.slot if key.slot <= world.now else 0))
         newest: dict[str, int] = {}
         claimed: dict[str, set[int]] = {}
-        for key, ended in keys:
+        for key, used_up in keys:
             if not key.by_hand and key.slot <= believed:
                 claimed.setdefault(key.entry, set()).add(key.slot)
-                newest[key.entry] = max(key.slot if ended else 0, newest.get(key.entry, 0))
+                newest[key.entry] = max(used_up, newest.get(key.entry, 0))
         for entry, logged in world.logged.items():  # whole minutes: `run` makes slots at any second
             scheduled = [slot for slot in logged if logged[slot] and slot <= believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)

@@ -55,6 +55,7 @@ class Actor(Progress):
             (model.Hold, partial(self._one_by_one, self._hold)),
             (model.Unhold, partial(self._one_by_one, self._unhold)),
         )
+        self.plan = plan
         self.link_refused = self._refused_link(plan)
         to_do = [d for d in plan.decisions if not isinstance(d, model.Wait)]
         for kind, step in steps:
@@ -310,7 +311,8 @@ class Actor(Progress):
         before = self.world.claimed().get(finish.key)
         at = max(self.world.now, before.at if before is not None else 0)  # by whose clock its slot had come
         try:
-            self.claims.write_end(finish.key, finish.name, job_end, job_id, now=at, retry_at=again)
+            due = self.plan.due_before(finish.key)
+            self.claims.write_end(finish.key, finish.name, job_end, job_id, now=at, retry_at=again, due=due)
         except OSError as error:
             self.note(finish, Done.PASSING, f"{error.strerror}: {error.filename}")
             return False

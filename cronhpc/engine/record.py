@@ -218,6 +218,7 @@ class _Keeper:
                     job_id,
                     job_end=job_end,
                     retry_at=decision.retry_at,
+                    due=self.plan.due_before(decision.key),
                 )
             )
             if claim is not None and claim.job_end is not None:
@@ -234,7 +235,8 @@ class _Keeper:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
         if outcome.done is Done.FAILED and decision.begin is None:
             job_end = model.JobEnd(Result.REFUSED, detail=outcome.detail)
-            self.finished.append(model.Claim(key, ClaimState.FINISHED, name, job_end=job_end))
+            due = self.plan.due_before(key)
+            self.finished.append(model.Claim(key, ClaimState.FINISHED, name, job_end=job_end, due=due))
             self._ended(key, name, job_end, None, None)
 
     def _used_up(self, decision: model.Skip) -> None:
@@ -406,7 +408,7 @@ class _Keeper:
     def write_memory(self) -> None:
         believed = range(self.world.now + 1, self.world.believed + 1)
         self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, believed)
-        self._pass([*self.forgettable, *(claim.key for claim in self.finished)])
+        self._pass([*self.forgettable, *(claim.key for claim in self.finished if not claim.due)])
         for name, mark in marks.items():
             if (state := self.states.get(name, NEW_STATE)).finished != mark:
                 self.states[name] = replace(state, finished=mark)
@@ -519,26 +521,28 @@ def _outlived(
 ) -> tuple[list[Key], dict[str, str]]:
     """Claims to forget, and for each entry's name the newest finished one, which stays and need not be opened again.
 
-    One that has ended before its slot, which is `to_come`, stays until then: no watermark passes it so far. Slots later
-    than those were made by a clock that was ahead: none of them is the newest.
+    One that has ended before its slot, which is `to_come`, stays until then: no watermark passes it so far; and so does
+    one that had an earlier slot `due`, until a newer one has ended. Slots later than those to come were made by a clock
+    that was ahead: none of them is the newest.
     """
     present = {claim.key for claim in claims}
     newest: dict[str, Key] = {}
-    for key in (claim.key for claim in (*claims, *finished) if claim.state is ClaimState.FINISHED):
-        if key.by_hand or key.slot >= to_come.stop:
+    for claim in (*claims, *finished):
+        key = claim.key
+        if claim.state is not ClaimState.FINISHED or claim.due or key.by_hand or key.slot >= to_come.stop:
             continue
-        if key.entry not in newest or newest[key.entry] < key:
-            newest[key.entry] = key
+        newest[key.entry] = max(key, newest.get(key.entry, key))
     forget: list[Key] = []
     marks: dict[str, str] = {}
     by_key = {claim.key: claim for claim in finished}
     known = [claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None]
     for key in sorted({*known, *by_key}, key=IN_ORDER):
-        claim = by_key.get(key)
+        ended = by_key.get(key)
         waits = (
-            claim is not None and claim.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present
+            ended is not None and ended.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present
         )
-        if waits:
+        stands_alone = ended is not None and ended.due and key.entry in names and newest.get(key.entry, key) <= key
+        if waits or stands_alone:
             continue
         if key == newest.get(key.entry) and key.entry in names:
             marks[names[key.entry]] = str(key)

@@ -23,6 +23,7 @@ from cronhpc.core.model import (
     Key,
     Obstacle,
     Outcome,
+    Plan,
     Reason,
     Release,
     Result,
@@ -65,6 +66,7 @@ class Progress:
         self.site = site
         self.world = world
         self.claims = Claims(site.paths.claims)
+        self.plan = Plan((), world.now)  # that is carried out
         self.outcomes: list[Outcome] = []
         self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
         self.unanswered = ""  # what a submission gave no answer with: its job may be there, as the next look sees
@@ -661,7 +663,8 @@ class Submitter:
     def _finish(self, key: Key, name: str, job_end: JobEnd, job_id: str | None = None) -> None:
         """Write an end down; where the disk refuses, the next tick finds out by itself."""
         with suppress(OSError):
-            self.claims.finish(key, name, job_end, job_id, now=self.world.now)
+            due = self.progress.plan.due_before(key)
+            self.claims.finish(key, name, job_end, job_id, now=self.world.now, due=due)
 
 
 class Twin(BatchError):

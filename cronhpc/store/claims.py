@@ -95,6 +95,7 @@ class Claims:
             job_id=body.get("id"),
             retry_at=body.get("retry_at"),
             tasks=body.get("tasks", ""),
+            due=body.get("due", 0),
             damaged=not {"by", "ending", _CUT_OFF} & body.keys(),
         )
         if invalid or invalid_end:
@@ -180,8 +181,8 @@ class Claims:
         found = set[Key]()
         for other in (key for key in listed if key.entry in entries and not key.by_hand and key.slot <= believed):
             behind = {key for key in mine - found if key.entry == other.entry and key < other}
-            same_slot = {key for key in behind if key.slot == other.slot}
-            found |= behind if behind and "" in listed[other] and self._read(other, {""}).had_its_turn else same_slot
+            used_up = self._read(other, {""}).used_up if behind and "" in listed[other] else 0
+            found |= {key for key in behind if key.slot <= used_up or key.slot == other.slot}
         return found
 
     def step(self, key: Key, state: ClaimState) -> bool:
@@ -221,18 +222,34 @@ class Claims:
         return is_listed(self.folder / str(key))
 
     def finish(
-        self, key: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
+        self,
+        key: Key,
+        name: str,
+        job_end: JobEnd,
+        job_id: str | None,
+        *,
+        now: int,
+        retry_at: int | None = None,
+        due: int = 0,
     ) -> None:
-        """Write the attempt's end into its claim; its steps are forgotten after that."""
-        self.write_end(key, name, job_end, job_id, now=now, retry_at=retry_at)
+        """Write the attempt's end into its claim; its steps are forgotten after that. `due`: see Claim."""
+        self.write_end(key, name, job_end, job_id, now=now, retry_at=retry_at, due=due)
         self.sync()
         self.drop_steps_of([key])
 
     def write_end(
-        self, key: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
+        self,
+        key: Key,
+        name: str,
+        job_end: JobEnd,
+        job_id: str | None,
+        *,
+        now: int,
+        retry_at: int | None = None,
+        due: int = 0,
     ) -> None:
         """The first half of `finish`, for many at once: then sync, and only then drop their steps."""
-        end = {"id": job_id, "ending": decode.plain(job_end), "retry_at": retry_at}
+        end = {"id": job_id, "ending": decode.plain(job_end), "retry_at": retry_at} | ({"due": due} if due else {})
         replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}), durable=False)
 
     def drop_steps_of(self, keys: Iterable[Key]) -> None:

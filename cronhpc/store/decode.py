@@ -158,7 +158,7 @@ def _schema(hint: str, names: Mapping[str, Any]) -> Any:
 
 CLAIM = {
     "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": maybe_when,
-    "ending": anything, "tasks": text,
+    "ending": anything, "tasks": text, "due": when,
 }  # fmt: skip
 STEP = {"version": number, "id": job, "at": when, "holds": text}
 

@@ -734,6 +734,18 @@ def test_a_slot_before_claimed_ones_is_due_by_itself(policy: str, expected: list
     assert planned(ahead) == expected, "one that has ended before its time tells nothing of those before it"
 
 
+def test_an_end_is_told_at_once_and_a_slot_before_it_that_stays_due_is_not_used_up_by_it() -> None:
+    """Its script is broken. A site that forgets jobs in a minute told nobody of an end that waited for that slot."""
+    broken = replace(entry(catch_up="all"), problem=Problem("E101", "line 3 is no directive.", "write it anew"))
+    w = one("14:05", broken, state("12:00"), claims=(CLAIMED_AHEAD[1],), jobs=(job(8, "COMPLETED", ended=at("14:02")),))
+    made = plan(w)
+    assert planned(w) == ["finish ok", "wait 13:00 invalid"]
+    assert made.due_before(key("e", "14:00")) == at("13:00")
+    ended = replace(CLAIMED_AHEAD[1], state=ClaimState.FINISHED, due=at("13:00"))
+    assert planned(replace(w, claims=(ended,))) == ["wait 13:00 invalid"]
+    assert planned(replace(w, claims=(replace(ended, due=0),))) == ["wait 15:00 invalid"], "else it is"
+
+
 @pytest.mark.parametrize(
     ("ended", "noted"), [("16:01", "14:25"), ("14:29", "16:02")], ids=["by the controller's clock", "by another's"]
 )

@@ -192,6 +192,12 @@ LEFT: dict[str, Left] = {
         (done("13:00"), done("15:00"), done("16:00")), [T13], {"e": "e@20261127T1600Z.1"}
     ),
     "… and their entry is gone: it may come back by then": Left((done("15:00"), done("16:00")), [], {}, {}),
+    "an earlier slot was due when the newest ended: it stays beside the newest that uses up all before it": Left(
+        (done("12:00"), done("13:00"), done("14:00", due=at("13:30"))), [T12], {"e": T13}
+    ),
+    "… and a newer one has ended since: forgotten": Left(
+        (done("13:00", due=at("12:30")), done("14:00")), [T13], {"e": T14}
+    ),
     "known to be finished, and not opened: forgotten as well": Left(
         (claim("e", "12:00", ClaimState.FINISHED), done("13:00")), [T12], {"e": T13}
     ),

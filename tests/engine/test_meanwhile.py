@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
-from cronhpc.batch.port import AtSubmitLimit, BatchError, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Refused, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core.model import (
     Adopt,
@@ -29,9 +29,11 @@ from cronhpc.core.model import (
     Result,
     SchedulerState,
     Settings,
+    Skip,
     Submit,
     Withdraw,
 )
+from cronhpc.core.plan import plan
 from cronhpc.core.slots import text_key
 from cronhpc.cron.values import replace
 from cronhpc.engine import submit
@@ -272,7 +274,9 @@ def test_what_began_by_a_clock_that_is_ahead_has_had_its_turn_whoever_notes_its_
         claims.record(of.key, "7", of.at)
         site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
         Actor(site, world("14:02", claims=(of,))).carry_out(Plan((Finish(of.key, "e", ended),), at("15:00")))
-    assert [each.had_its_turn for each in claims.read(())] == [True, False], "one that somebody let begin early has not"
+    assert [each.used_up == each.key.slot for each in claims.read(())] == [True, False], (
+        "one that somebody let begin early has not"
+    )
 
 
 def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others_are_now(tmp_path: Path) -> None:
@@ -405,6 +409,28 @@ def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
         monkeypatch.setattr(submitter, "_release_held", lambda _: None)
         submitter.submit((*ahead("14:30", name=f"a{places}"), *ahead("15:00", "15:30", name=f"b{places}")))
     assert widths == [Settings().parallel, 1, Settings().parallel]
+
+
+class Refusing(Batch):
+    """It refuses each submission."""
+
+    def submit(self, _: Submission) -> str:
+        raise Refused("no such partition")
+
+
+def test_a_tick_killed_after_an_end_and_before_its_record_loses_no_row_of_what_was_missed_before_it(
+    tmp_path: Path,
+) -> None:
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Refusing((), None), host="login1", settings=Settings())
+    site.changes = SimpleNamespace(looked_at=lambda _: at("14:00"))
+    seen = world("14:00:10", entry(output=False, error=False), states={"e": state("11:00")})
+    refused, missed = Actor(site, seen).carry_out(plan(seen))[:2]
+    assert (refused.done, type(missed.decision)) == (Done.FAILED, Skip)
+    (ended,) = claims.read(())
+    again = plan(replace(seen, now=at("14:02"), claims=(ended,)))
+    assert [each for each in again.decisions if isinstance(each, Skip)] == [missed.decision]
 
 
 # --- claimed, and too late --------------------------------------------------------------------------------------------

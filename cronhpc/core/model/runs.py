@@ -220,15 +220,19 @@ class Claim:
     tasks: str = ""  # of an array: the tasks that this attempt runs; "": all
     fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
     taken_back: str = ""  # the job that we cancel before its slot has come, or have cancelled: it may have begun
+    due: int = 0  # an earlier slot that was due when it ended: from there on it uses up no slot but its own; 0: none
 
     @property
-    def had_its_turn(self) -> bool:
-        """Whether it has ended, and not before its slot had come: then no slot before it is due any more.
+    def used_up(self) -> int:
+        """The slot up to which its end uses up those of its entry; 0: it uses up none but its own.
 
-        By the controller's clock, or by whose noted it: ours may be behind.
+        It has ended, and not before its slot had come: by the controller's clock, or by whose noted it, as ours may be
+        behind.
         """
         ended = self.job_end.ended if self.job_end is not None else None
-        return self.state is ClaimState.FINISHED and max(self.at or self.key.slot, ended or 0) >= self.key.slot
+        if self.state is not ClaimState.FINISHED or max(self.at or self.key.slot, ended or 0) < self.key.slot:
+            return 0
+        return self.due - 1 if self.due else self.key.slot
 
     @property
     def note(self) -> str:

@@ -550,6 +550,12 @@ class Plan:
     decisions: tuple[Decision, ...]
     wake: int  # the instant the successor should start at
     next_slots: Mapping[str, tuple[str, int | None, int]] = field(default_factory=dict)
+    due: Mapping[str, int] = field(default_factory=dict)  # entry id -> the first slot that was due: see Claim.due
+
+    def due_before(self, key: Key) -> int:
+        """The first slot of its entry that was due, where `key` is a later one; 0: none."""
+        due = self.due.get(key.entry, key.slot)
+        return due if due < key.slot and not key.by_hand else 0
 
 
 class Done(StrEnum):
