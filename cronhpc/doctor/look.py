@@ -110,32 +110,14 @@ class ProbeJob:
 
     def submit(self) -> None:
         """On two nodes where the site gives them, else on one. Raises BatchError."""
-        job = Submission(
-            str(self.script),
-            options=(*self.options, "--nodes=1-2", "--time=1"),
-            job_name=NAME,
-            comment=NAME,
-            output="/dev/null",
-            chdir="/",
-            held=False,
-            no_requeue=True,
-        )
-        self.job_id = self.batch.submit(job)
+        self.job_id = self.batch.submit(self._job("--nodes=1-2", name=NAME, comment=NAME, held=False, no_requeue=True))
 
     def read_back(self, now: int) -> tuple[Submission, Job | None]:
         """A held job as runs are submitted, and how the queue shows it; None: not at all. Then it is cancelled.
 
         Some sites cache that list for a minute. Raises BatchError.
         """
-        asked = Submission(
-            str(self.script),
-            options=(*self.options, "--time=1"),
-            job_name=f"{NAME}-held",
-            comment=f"{NAME}={os.urandom(4).hex()}",
-            output="/dev/null",
-            chdir="/",
-            begin=now + _LATER,
-        )
+        asked = self._job(name=f"{NAME}-held", comment=f"{NAME}={os.urandom(4).hex()}", begin=now + _LATER)
         job_id = self.batch.submit(asked)
         try:
             until = elapsed() + _LISTED
@@ -144,6 +126,10 @@ class ProbeJob:
         finally:
             self.batch.cancel([job_id])
         return asked, seen
+
+    def _job(self, *more: str, name: str, **settings: Any) -> Submission:
+        options = (*self.options, *more, "--time=1")
+        return Submission(str(self.script), options=options, job_name=name, output="/dev/null", chdir="/", **settings)
 
     def _listed(self, job_id: str) -> Job | None:
         return next((job for job in self.batch.queue().jobs if job.id == job_id), None)
@@ -394,7 +380,7 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
         yield Check.UNDONE(what=found)
     yield Check.NOT_EXAMINED(title=dialect.title)
     if asked.submit:
-        yield from _held_job(asked, settings, here, clock)
+        yield from _held_job(asked, batch, here, clock)
 
 
 def _ticks(asked: Asked, via: Way | None) -> Iterator[Finding]:
@@ -479,9 +465,8 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         yield from judge.of_files([node_of("this machine", this.found()), *nodes])
 
 
-def _held_job(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
+def _held_job(asked: Asked, batch: Batch, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """What a held job looks like on a system of which no more is examined, and what was learnt of that system."""
-    batch = _connected(asked, settings)
     with ProbeJob(batch, existing(str(asked.root), asked.environ).state, here.python, ()) as job:
         yield from _options(job, clock())
     try:

@@ -9,8 +9,8 @@ import pytest
 
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.job_ends import (
+    ACCOUNTING,
     Row,
-    accounting_fields,
     accounting_rows,
     canceller,
     exit_of,
@@ -198,7 +198,7 @@ def controller() -> list[Row]:
 
 
 def accounting() -> list[Row]:
-    return accounting_rows(sample("sacct_22.05.txt"), MARK, submit_line=True)
+    return accounting_rows(sample("sacct_22.05.txt"), MARK)
 
 
 @pytest.mark.parametrize("source", [controller, accounting])
@@ -250,7 +250,7 @@ def test_the_hand_made_26_05_exit_codes() -> None:
 
 BANNER, BYE = "### maintenance on 2026-12-01 | all\n99|down\n\n", "Have a nice day! (3 jobs)\n"
 EXITS = f"{'JOBID':64}{'STATE':64}{'EXIT_CODE':64}\n"
-ACCOUNTED = MARK.join(accounting_fields(submit_line=True)) + "\n"
+ACCOUNTED = MARK.join(ACCOUNTING) + "\n"
 
 
 @pytest.mark.parametrize("before", ["", BANNER])
@@ -265,8 +265,8 @@ def test_what_a_sites_wrapper_prints_around_an_answer_is_no_part_of_it(before: s
     assert exits_rows(before + EXITS + behind) == []
     told = sample("sacct_22.05.txt")
     for text in (told, ""):
-        found = accounting_rows(before + ACCOUNTED + text + behind, MARK, submit_line=True)
-        assert [each.id for each in found] == [each.id for each in accounting_rows(text, MARK, submit_line=True)]
+        found = accounting_rows(before + ACCOUNTED + text + behind, MARK)
+        assert [each.id for each in found] == [each.id for each in accounting_rows(text, MARK)]
 
 
 @pytest.mark.parametrize("text", ["no such thing\n", "7 RUNNING 0\n"])
@@ -285,7 +285,7 @@ def test_a_controllers_answer_that_is_not_understood_is_no_answer(text: str) -> 
 )
 def test_an_answer_of_accounting_that_is_not_understood_is_no_answer(text: str) -> None:
     with pytest.raises(Unreachable):
-        accounting_rows(text, MARK, submit_line=True)
+        accounting_rows(text, MARK)
 
 
 def a_row(

@@ -207,17 +207,12 @@ def _parsed(program: str, words: Sequence[str], *, marks: str | None, restarts: 
 
 # --- sacct ---------------------------------------------------------------------------------------------------------
 
-_ACCOUNTING = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "NodeList", "Comment", "SubmitLine")
+# the last came with 21.08
+ACCOUNTING = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "NodeList", "Comment", "SubmitLine")
 
 
-def accounting_fields(*, submit_line: bool) -> tuple[str, ...]:
-    """What is asked of sacct; `SubmitLine` came with 21.08."""
-    return _ACCOUNTING if submit_line else _ACCOUNTING[:-1]
-
-
-def accounting_rows(text: str, separator: str, *, submit_line: bool) -> list[Row]:
+def accounting_rows(text: str, separator: str, names: Sequence[str] = ACCOUNTING) -> list[Row]:
     """The rows that `sacct --parsable2 --delimiter=mark` printed. Raises Unreachable."""
-    names = accounting_fields(submit_line=submit_line)
     text, headed = behind_header(text, separator.join(names))
     if headed and separator not in text:
         return []
@@ -363,21 +358,15 @@ def _exists(slurm: Asked) -> bool:
 
 def _sacct(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
     """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
+    separator, fields = new_separator(), ACCOUNTING if slurm.submit_line else ACCOUNTING[:-1]
     try:
-        return _sacct_rows(slurm, job_ids, since)
+        answer = slurm.ask("sacct", accounting_arguments(job_ids, since - _SLACK, separator, fields), TZ="UTC0")
     except Unreachable as error:
         if not slurm.submit_line or "invalid field" not in error.text.lower():
             raise
         slurm.submit_line = False
-        return _sacct_rows(slurm, job_ids, since)
-
-
-def _sacct_rows(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
-    separator, submit_line = new_separator(), slurm.submit_line
-    fields = accounting_fields(submit_line=submit_line)
-    arguments = accounting_arguments(job_ids, since - _SLACK, separator, fields)
-    answer = slurm.ask("sacct", arguments, TZ="UTC0")
-    return accounting_rows(answer, separator, submit_line=submit_line)
+        return _sacct(slurm, job_ids, since)
+    return accounting_rows(answer, separator, fields)
 
 
 def _with_names(job_end: JobEnd) -> JobEnd:
