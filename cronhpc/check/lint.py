@@ -62,7 +62,7 @@ def lint_script(
     its own. `scheduled` is False for a file that lies in no cron folder: where it has no #CRON line, it may be the
     script of a series. `dialect`: of the batch system that the script is for.
     """
-    first = tuple(first_lines(data, dialect))
+    first = tuple(first_lines(data, dialect, facts.path))
     data = with_interpreter(data)
     header = read_header(data, path_shown.rpartition("/")[2], dialect)
     text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
@@ -76,7 +76,7 @@ def lint_script(
         *lint_shell.habits(text, header, facts.is_function, scheduled=scheduled or bool(header.cron), dialect=dialect),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, hash_key)),
         *_refused(facts, header, dialect),
-        *unreadable(data, facts.unreadable),
+        *unreadable(data, facts.unreadable, facts.path),
         *_no_interpreter(facts),
     ]
     if b"\0" in data or not data.strip():
@@ -100,7 +100,7 @@ def _no_interpreter(facts: Facts) -> Iterable[Problem]:
 _MERGE_MARK = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
 
 
-def unreadable(data: bytes, complaint: Unreadable | None) -> Iterable[Problem]:
+def unreadable(data: bytes, complaint: Unreadable | None, path: str) -> Iterable[Problem]:
     """Marks of a merge that was left half done; else the `complaint` of its shell."""
     mark = _MERGE_MARK.search(data) if b"<<<<<<< " in data and b">>>>>>> " in data else None
     if mark:
@@ -108,7 +108,7 @@ def unreadable(data: bytes, complaint: Unreadable | None) -> Iterable[Problem]:
         yield Problem("E230", "marks of a merge stand in it.", "Finish the merge.", line=line, key="<<<<<<<")
     elif complaint:
         line, why, by, who = complaint
-        yield Problem("E230", f"{who} cannot read it: {why}.", f"Try: {by} FILE", line=line, key="syntax")
+        yield Problem("E230", f"{who} cannot read it: {why}.", f"Try: {by} {path}", line=line, key="syntax")
 
 
 # What sbatch and the controller say of an option, where they do not name it: the options that may be meant.

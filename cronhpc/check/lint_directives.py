@@ -51,6 +51,7 @@ class Facts:
     unreadable: Unreadable | None = None
     missing: str = ""  # the interpreter that its first line names, where this machine has none of that name
     added: Mapping[str, str] = field(default_factory=dict)  # options that the settings give it
+    path: str = "FILE"  # of the script, as commands have it
 
 
 # --- what was read -------------------------------------------------------------------------------------------------

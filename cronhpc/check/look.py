@@ -13,7 +13,7 @@ from cronhpc.batch.process import Missing, elapsed, run, run_many, which
 from cronhpc.check.lint import lint_script
 from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.core.model import Entry, Problem, command
-from cronhpc.cron.values import count, replace
+from cronhpc.cron.values import count
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.shell_text import Interpreter, interpreter
@@ -57,7 +57,8 @@ class Linter(NamedTuple):
         if not missing and script.data not in self.read_well:
             unreadable = unreadable_by(script.data, self.environ or {})
         is_function = partial(_is_function, self.environ or {})
-        facts = Facts(partitions, os.path.isdir, refused, is_function, unreadable, missing, added_options(script.entry))
+        path, added = word(script.path or "FILE"), added_options(script.entry)
+        facts = Facts(partitions, os.path.isdir, refused, is_function, unreadable, missing, added, path)
         return lint_script(
             script.name,
             script.data,
@@ -73,10 +74,10 @@ class Linter(NamedTuple):
         problems = self(script)
         unreachable = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
         if self.online is None or (unreachable and self.online.is_brief):
-            return tuple(with_path(each, script.path) for each in problems)
+            return problems
         if all(each.severity != "error" for each in problems):
             problems = self(script, refused=self.online.refusal(script.path, script.entry))
-        return tuple(with_path(each, script.path) for each in problems)
+        return problems
 
 
 def added_options(entry: Entry | None) -> dict[str, str]:
@@ -88,14 +89,6 @@ def added_options(entry: Entry | None) -> dict[str, str]:
 def _is_function(environ: Mapping[str, str], name: str) -> bool:
     """Whether bash finds a function of that name in an environment."""
     return f"BASH_FUNC_{name}%%" in environ or f"BASH_FUNC_{name}()" in environ
-
-
-_OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
-
-
-def with_path(problem: Problem, path: str) -> Problem:
-    """With the script's path in a command that is its fix."""
-    return replace(problem, fix=problem.fix.replace("FILE", word(path))) if problem.code in _OF_THE_FILE else problem
 
 
 # --- how its interpreter reads a script -------------------------------------------------------------------------------

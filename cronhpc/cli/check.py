@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import connect, dialect_of, examinable, examined, present
 from cronhpc.batch.process import which
 from cronhpc.check.lint import unreadable, without_ignored
-from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by, with_path
+from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError, no_such
@@ -20,6 +20,7 @@ from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.script import sbatch_options
+from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header
 from cronhpc.script.sbatch_options import Option, conflicts
@@ -124,7 +125,7 @@ def unread(world: World, environ: Mapping[str, str]) -> World:
         if (data := texts.get(entry.name)) is None:
             return entry
         said = unreadable_by(data, environ) if entry.name in doubtful else None
-        found = [with_path(each, entry.script) for each in without_ignored(unreadable(data, said), data)]
+        found = without_ignored(unreadable(data, said, word(entry.script)), data)
         return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in found)))
 
     entries = (with_notes(each) for each in world.entries)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-AFTER = "each as soon as the one before has ended"
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """When the next piece is due, and what ends the series. Exactly one of `every`, `cron`, `after` is set."""
@@ -34,7 +31,7 @@ class Rules:
     def words(self) -> str:
         """When pieces come, for people."""
         if self.after:
-            return AFTER
+            return "each as soon as the one before has ended"
         return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
 
     def job_ends(self) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def _amazon(text: str) -> Foreign | None:
 
 
 _SECONDS = "seconds and years are not cron"
-_EVENTBRIDGE = f"6 fields: {_SECONDS}; as EventBridge writes it, weekdays count from Sunday=1."
+_EVENTBRIDGE = f"6 fields: {_SECONDS}; as EventBridge writes it, weekdays count from Sunday=1"
 
 
 def _six(words: list[str]) -> Foreign | None:
@@ -145,11 +145,11 @@ def _six(words: list[str]) -> Foreign | None:
         return None
     count, marked = len(words), [at for at, word in enumerate(words) if word == "?"]
     if count == len(UNITS):
-        what = "cron has no ?; where it stands, weekdays count from Sunday=1."
-        return _quartz(what, words) if marked else None
+        what = "cron has no ?; where it stands, weekdays count from Sunday=1"
+        return _quartz(what, words, counted=False) if marked else None
     if not len(UNITS) < count <= len(UNITS) + 2 or all(word[0].isalpha() and word[0] not in "LW" for word in words[4:]):
         return None  # the last: a list of names with blanks
-    quartz = f"{count} fields: {_SECONDS}; as Quartz writes it, weekdays count from Sunday=1."
+    quartz = f"{count} fields: {_SECONDS}; as Quartz writes it, weekdays count from Sunday=1"
     if count == len(UNITS) + 2:
         return _quartz(quartz, words[1:6], second=words[0], year=words[6])
     if marked and marked[0] in {2, 4}:
@@ -158,14 +158,21 @@ def _six(words: list[str]) -> Foreign | None:
         return replace(found, instead=besides) if found.write else found
     if marked:
         return _quartz(quartz, words[1:], second=words[0])
-    plain = f"{count} fields: {_SECONDS}."
+    plain = f"{count} fields: {_SECONDS}"
     if re.fullmatch(r"\d{4}\S*", words[5]):
         return _quartz(plain, words[:5], year=words[5], numbered=False)
     return _quartz(plain, words[1:], second=words[0], numbered=False)
 
 
 def _quartz(
-    what: str, words: list[str], second: str = "0", year: str = "*", zone: str = "", *, numbered: bool = True
+    what: str,
+    words: list[str],
+    second: str = "0",
+    year: str = "*",
+    zone: str = "",
+    *,
+    numbered: bool = True,
+    counted: bool = True,
 ) -> Foreign:
     """Minute to weekday by Quartz's rules; `numbered`: weekdays by number count from Sunday=1, else nobody says."""
     minute, hour, day, month, weekday = words
@@ -173,10 +180,9 @@ def _quartz(
     if missing := _no_counterpart(day, weekday):
         return missing
     if often and not {*words} - {"*", "?"}:
-        why = what.removesuffix(".") + ": its shortest step is a minute."
-        return Foreign(why, instead="For every minute write * * * * *.")
+        return Foreign(f"{what}: its shortest step is a minute.", instead="For every minute write * * * * *.")
     if not numbered and re.search(r"\d", weekday):
-        why = what.removesuffix(".") + ", and whether weekdays count from 0 or 1 is not said."
+        why = f"{what}, and whether weekdays count from 0 or 1 is not said."
         return Foreign(why, instead="Write five fields, with weekdays by name: mon-fri.")
     if not {"*", "?"} & {day, weekday}:
         why = "a date and a weekday: elsewhere both must fit, for cron one is enough."
@@ -186,7 +192,7 @@ def _quartz(
         written = " ".join([*plain, _weekdays(weekday)])
         strict_fields(written)
     except ValueError as error:
-        return Foreign(what, instead=f"{error} Write five cron fields.")
+        return Foreign(f"{what}.", instead=f"{error} Write five cron fields.")
     except ScheduleError as error:
         return Foreign(error.what, instead=error.fix)
     besides = ""
@@ -196,7 +202,7 @@ def _quartz(
         besides = f"It starts at the full minute, {second} s earlier."
     if year not in {"*", "?"}:
         besides = "It comes each year: let the script look which it is."
-    return Foreign(what, written, zone, besides, counted=what[0].isdigit())
+    return Foreign(f"{what}.", written, zone, besides, counted)
 
 
 def _no_counterpart(day: str, weekday: str) -> Foreign | None:

@@ -58,6 +58,7 @@ def series_of(state: Path, variables: JobVariables, known: Record) -> Series:
         known.seen,
         known.at,
         known.trouble,
+        rules.after,
     )
 
 

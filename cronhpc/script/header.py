@@ -278,10 +278,12 @@ def _is_value(word: str, policy: str) -> bool:
 # --- the first line ------------------------------------------------------------------------------------------------
 
 
-def first_lines(data: bytes, dialect: Dialect = SLURM) -> Iterator[Problem]:
+def first_lines(data: bytes, dialect: Dialect = SLURM, path: str = "FILE") -> Iterator[Problem]:
     """What sbatch refuses before it reads any option: at most one of them, and Windows line ends.
 
     Other systems take some of that, and the run fails: there it is cronhpc that refuses it.
+
+    `path`: of the script, as commands have it.
     """
     by = "sbatch" if dialect.as_sbatch else "cronhpc"
     if not data.strip():
@@ -296,13 +298,13 @@ def first_lines(data: bytes, dialect: Dialect = SLURM) -> Iterator[Problem]:
         )
     elif data.startswith(b"\xef\xbb\xbf"):
         what = f"begins with a byte order mark, so {by} does not see the #!."
-        yield Problem("E222", what, "Save it as UTF-8 without BOM: sed -i '1s/^\\xef\\xbb\\xbf//' FILE.", line=1)
+        yield Problem("E222", what, f"Save it as UTF-8 without BOM: sed -i '1s/^\\xef\\xbb\\xbf//' {path}.", line=1)
     elif not data.startswith(b"#!"):
         yield _no_interpreter(data, by)
     if b"\r\n" in data:
         what = f"Windows line ends (\\r\\n): {by} refuses them."
         line = data.count(b"\n", 0, data.index(b"\r\n")) + 1
-        yield Problem("E224", what, "Run dos2unix FILE, or sed -i 's/\\r$//' FILE.", line=line)
+        yield Problem("E224", what, f"Run dos2unix {path}, or sed -i 's/\\r$//' {path}.", line=line)
 
 
 def _no_interpreter(data: bytes, by: str) -> Problem:

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from cronhpc.core.model import Problem, Settings, SettingsError, command
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.advice import word
 
@@ -126,7 +126,8 @@ class Trust:
 
     def _unseen(self, path: Path, error: OSError) -> Problem:
         what = f"{_clean(error.filename or path)} cannot be looked at: {error.strerror}."
-        return Problem("E401", what, "Fix the link, or make the way to it readable to you.", self._file(path))
+        fix = "Fix the link, or make the way to it readable to you."
+        return Problem("E401", what, fix, self._file(path), key=error.strerror or "")
 
     def _start(self, path: Path) -> tuple[Path, list[str]]:
         """Where the walk to the absolute `path` begins, and its steps, the last one first."""
@@ -164,7 +165,7 @@ class Trust:
             fix = f'Look where it points, then make it yours: ln -sfn "$(readlink {place})" {place}'
         else:
             fix = "Keep the script in folders of your own."
-        return Problem("E403", what, self._or_allow(fix, f"owners: [{whose}]"), self._file(path))
+        return Problem("E403", what, self._or_allow(fix, f"owners: [{whose}]"), self._file(path), key=whose)
 
     def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_mode & stat.S_IWOTH:
@@ -194,13 +195,14 @@ class Trust:
             return None
         name = group_name(gid)
         problem = self._writable(path, f"the group {name}", f"chmod g-w {word(path)}")
-        return Problem(problem.code, problem.what, self._or_allow(problem.fix, f"group: {name}"), problem.file)
+        return replace(problem, fix=self._or_allow(problem.fix, f"group: {name}"))
 
     def _or_allow(self, fix: str, setting: str) -> str:
         return fix if self._closed else f"{fix} (or allow it: trust: {{{setting}}})"
 
     def _writable(self, path: Path, by: str, command: str) -> Problem:
-        return Problem("E404", f"{_clean(path)} can be written by {by}.", f"Fix it with: {command}", self._file(path))
+        what = f"{_clean(path)} can be written by {by}."
+        return Problem("E404", what, f"Fix it with: {command}", self._file(path), key=by)
 
     def _file(self, path: Path) -> str:
         return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)

@@ -323,6 +323,5 @@ def _problem(kind: str, name: str, problem: Problem, *, own: str = "") -> Notice
     place = "" if kind == _OPEN else text.place(problem.file, problem.line)
     what = text.one_line(f"{place}: {problem.what}" if place else problem.what)
     elsewhere = "" if problem.file == own else problem.file
-    said = problem.what.rpartition(problem.file)[2].lstrip() if kind == _OPEN else problem.what
-    cause = (problem.code, elsewhere, said) if own else ()
+    cause = (problem.code, elsewhere, problem.key if kind == _OPEN else problem.what) if own else ()
     return _notice(kind, name, what.rstrip("."), text.one_line(problem.fix), *cause)

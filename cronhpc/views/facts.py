@@ -196,6 +196,7 @@ class SeriesStatus:
     trouble: str
     going: bool
     start: str  # the command that begins it anew
+    after: bool  # each piece comes as soon as the one before has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Chain: {**dict.fromkeys(("disabled", "caller", "state", "fix"), ""), "runs_ahead": 0, "ended_badly": None}
     | {"via": Way.UNKNOWN},
     EntryStatus: {"retries": 0},
-    SeriesStatus: {"crashed": False},
+    SeriesStatus: {"crashed": False, "after": False},
     Link: {"fault": None},
     LiveRun: {"absent": None, "restarts": None, "paused": None, "fault": None},
     SwitchStatus: {"ended": None, "unmatched": None},

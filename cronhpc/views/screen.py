@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core import pieces
 from cronhpc.core.model import Instant, Reason
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import DIALECTS, SLURM
@@ -257,8 +256,9 @@ def _next(entry: EntryStatus, style: Style) -> Cell:
         return word, "yellow"
     at = entry.next
     if at is None:
-        when = text.one_line(entry.series.when) if entry.series else "-"
-        return "after this one" if when == pieces.AFTER else when
+        if not entry.series:
+            return "-"
+        return "after this one" if entry.series.after else text.one_line(entry.series.when)
     if at <= style.now:
         return "due now", "blue"
     near = f" ({times.span(at - style.now)})" if at - style.now < _AHEAD else ""

@@ -295,7 +295,7 @@ class _Index:
         if not going and ended and ended < self.world.now - _SERIES_SHOWN:
             return None
         said = (series.when, series.runs, series.ends, series.no_next, series.crashed, series.trouble)
-        return replace(facts, series=SeriesStatus(*said, going, _start(series, self.world.dialect)))
+        return replace(facts, series=SeriesStatus(*said, going, _start(series, self.world.dialect), series.after))
 
     def deleted(self) -> tuple[DeletedEntry, ...]:
         """What still runs of entries that are there no more."""

@@ -717,7 +717,8 @@ def test_scripts_that_several_may_write_are_told_by_whom() -> None:
     for name, by in writers.items():
         file = f"cron.d/{name}.slurm"
         what = f"/home/u/cron/{file} can be written by {by}."
-        entries.append(replace(entry(name), source=file, problem=Problem("E404", what, "Fix it with: chmod", file)))
+        problem = Problem("E404", what, "Fix it with: chmod", file, key=by)
+        entries.append(replace(entry(name), source=file, problem=problem))
     shown = screen(replace(QUIET, entries=tuple(entries)))
     assert "the same for" not in shown
     assert {by: shown.count(f"can be written by {by}") for by in writers.values()} == {
@@ -726,9 +727,9 @@ def test_scripts_that_several_may_write_are_told_by_whom() -> None:
         "eve (by an ACL)": 1,
     }
     alike = tuple(
-        replace(each, problem=replace(each.problem, what=each.problem.what.replace("the group lab", "everyone")))
+        replace(each, problem=replace(each.problem, what=what.replace("the group lab", "everyone"), key="everyone"))
         for each in entries
-        if each.problem and each.name != "d"
+        if each.problem and each.name != "d" and (what := each.problem.what)
     )
     assert "can be written by everyone; the same for b, c and e" in screen(replace(QUIET, entries=alike))
 

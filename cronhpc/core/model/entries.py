@@ -81,6 +81,7 @@ class Series:
     newest: str = ""  # the job of the piece that started last; the first one, a person's, has no claim
     at: int = 0  # when that was
     trouble: str = ""  # why that one has queued no next piece, though no rule of the series ended it
+    after: bool = False  # each piece comes as soon as the one before has ended
 
 
 # --- switches, what they reach, and what they did ---------------------------------------------------------------------
