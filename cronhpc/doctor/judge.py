@@ -64,7 +64,7 @@ class Check(Enum):
                      "A tick writes there: chmod u+rwx it, or see whether what it lies on is mounted read-only.")
     ROOM_SCARCE = ("warning", "room", "{free:.1f} of {total:.0f} {unit} are free there.",
                    "Make room: " + command("clean") + "; and see your quota.")
-    ROOM_NONE = ("error", "room", "no {what} are free there: no tick can write, so nothing is submitted.",
+    ROOM_NONE = ("error", "room", "no {unit} are free there: no tick can write, so nothing is submitted.",
                  "Make room: " + command("clean") + "; and see your quota.")
     ROOM_FINE = "fine", "room", "{free:.0f} GB are free there (your quota may say less)."
     INODES_SCARCE = "warning", "room", "{inodes} left there.", "Remove small files."
@@ -98,7 +98,7 @@ class Check(Enum):
     HEARD = "fine", "batch system", "{title} answers."
     SILENT = ("error", "batch system", "{title} gives no answer: {why}.",
               "Ask again later; a chain that runs outlives this.")
-    UNDONE = ("error", "batch system", "{what}, by which no job would be held: nothing is submitted.",
+    UNDONE = ("error", "batch system", "{how}, by which no job would be held: nothing is submitted.",
               "Take that out of it.")
     NOT_EXAMINED = ("unknown", "batch system",
                     "{title}: its limits, queues and nodes are not looked at; the rest is.")
@@ -226,14 +226,14 @@ class Check(Enum):
                        "Try again, when nodes are free: " + _SUBMIT)
     # fmt: on
 
-    def __init__(self, level: str, topic: str, what: str, fix: str = "") -> None:
-        self.level, self.topic, self.what, self.fix = level, topic, what, fix
+    def __init__(self, level: str, topic: str, sentence: str, fix: str = "") -> None:
+        self.level, self.topic, self.sentence, self.fix = level, topic, sentence, fix
 
     def __call__(
         self, *, level: str = "", fix: str = "", put: Sequence[tuple[str, str]] = (), **facts: object
     ) -> Finding:
         """The finding; `put`: settings (dotted key, value) that would fix it. Raises KeyError for a fact left out."""
-        return Finding(level or self.level, self.topic, self.what.format(**facts), fix or self.fix, tuple(put))
+        return Finding(level or self.level, self.topic, self.sentence.format(**facts), fix or self.fix, tuple(put))
 
 
 # --- which of them is said --------------------------------------------------------------------------------------------
@@ -384,15 +384,15 @@ def _chosen(offer: Partition, settings: Settings) -> Iterator[Finding]:
 
 
 def _by_daemon(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator[Finding]:
-    found = misfit(cluster.offers, settings)
-    if found is None:
+    mismatch = misfit(cluster.offers, settings)
+    if mismatch is None:
         return
     if driven:
-        put = (("scheduler.interval", found.interval),) if found.interval else ()
-        yield Check.DAEMON_MISFIT(why=found.what, fix=found.fix, put=put)
+        put = (("scheduler.interval", mismatch.interval),) if mismatch.interval else ()
+        yield Check.DAEMON_MISFIT(why=mismatch.what, fix=mismatch.fix, put=put)
     else:  # its interval is right for short links
-        before = "Before " + command("start", options=("--daemon",)) + ": " + found.fix
-        yield Check.DAEMON_MISFIT(level="advice", why=found.what, fix=before)
+        before = "Before " + command("start", options=("--daemon",)) + ": " + mismatch.fix
+        yield Check.DAEMON_MISFIT(level="advice", why=mismatch.what, fix=before)
 
 
 def _link_time(settings: Settings) -> int | None:
@@ -440,18 +440,18 @@ def _ends(cluster: Cluster, settings: Settings) -> Finding:
 # --- the disk ------------------------------------------------------------------------------------------------------
 
 
-def of_disk(disk: Disk, *, seen: bool = False, probes: bool = True, alone: bool = False) -> Iterator[Finding]:
+def of_disk(disk: Disk, *, on_nodes: bool = False, probes: bool = True, alone: bool = False) -> Iterator[Finding]:
     """What the cron directory lies on.
 
-    `seen`: nodes have it, as a probe there has shown; `probes`: there are such; `alone`: no node is to have it.
+    `on_nodes`: nodes have it, as a probe there has shown; `probes`: there are such; `alone`: no node is to have it.
     """
     kind = disk.kind or "a file system of unknown kind"
     where = f"{disk.path} is on {kind} ({disk.mount})" if disk.mount else f"{disk.path} is on {kind}"
     if "ro" in disk.options:
         yield Check.DISK_READ_ONLY(where=where)
-    elif disk.reach == "memory" and not seen:
+    elif disk.reach == "memory" and not on_nodes:
         yield Check.DISK_IN_MEMORY(where=where)
-    elif disk.reach == "local" and not (seen or alone):
+    elif disk.reach == "local" and not (on_nodes or alone):
         fix = "" if probes else f"See whether a job finds it: ls -d {word(disk.path)}"
         yield Check.DISK_LOCAL(where=where, fix=fix)
     else:
@@ -472,7 +472,7 @@ def _room(disk: Disk) -> Iterator[Finding]:
     space = Space(disk.bytes_free, disk.bytes_total, disk.inodes_free, disk.inodes_total)
     few_bytes, few_inodes = low(space)
     if full(space):
-        yield Check.ROOM_NONE(what="bytes" if full(replace(space, inodes=0)) else "inodes")
+        yield Check.ROOM_NONE(unit="bytes" if full(replace(space, inodes=0)) else "inodes")
         return
     if few_bytes:
         size, unit = (_GIB, "GB") if disk.bytes_total >= _GIB else (_GIB // 1024, "MB")
@@ -543,21 +543,21 @@ def of_nodes(nodes: Sequence[Node], here: Here) -> Iterator[Finding]:
             yield Check.NODE_WAY_OUT(node=node.name)
 
 
-def of_submission(seen: Job | None, *, name: str, comment: str, begin: int) -> Iterator[Finding]:
+def of_submission(listed: Job | None, *, name: str, comment: str, begin: int) -> Iterator[Finding]:
     """What a site makes of a held submission: a plugin of the controller, or a wrapper, may change all of it.
 
-    `seen`: the job as the queue shows it; `name`, `comment`, `begin` (epoch seconds) as they were asked for.
+    `listed`: the job as the queue shows it; `name`, `comment`, `begin` (epoch seconds) as they were asked for.
     """
-    if seen is None:
+    if listed is None:
         yield Check.OPTIONS_LOST()
         return
-    replaced = comment not in seen.comment
+    replaced = comment not in listed.comment
     changed = {
-        Check.HOLD_DROPPED: not seen.held,
-        Check.BEGIN_DROPPED: (seen.start or 0) < begin - _SKEW_BAD,
+        Check.HOLD_DROPPED: not listed.held,
+        Check.BEGIN_DROPPED: (listed.start or 0) < begin - _SKEW_BAD,
         Check.COMMENT_REPLACED: replaced,
-        Check.COMMENT_LONGER: not replaced and comment != seen.comment,
-        Check.NAME_CHANGED: seen.name != name,
+        Check.COMMENT_LONGER: not replaced and comment != listed.comment,
+        Check.NAME_CHANGED: listed.name != name,
     }
     yield from (check() for check, is_so in changed.items() if is_so)
     if not any(changed.values()):
@@ -607,6 +607,6 @@ def of_files(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield Check.FILES_NOT_RACED(nodes=names)
 
 
-def _by_several(nodes: Sequence[Node], what: str) -> set[int]:
-    seen = Counter(number for node in nodes for number in set(getattr(node, what)))
-    return {number for number, times in seen.items() if times > 1}
+def _by_several(nodes: Sequence[Node], field: str) -> set[int]:
+    counts = Counter(number for node in nodes for number in set(getattr(node, field)))
+    return {number for number, times in counts.items() if times > 1}

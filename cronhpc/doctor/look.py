@@ -117,15 +117,15 @@ class ProbeJob:
 
         Some sites cache that list for a minute. Raises BatchError.
         """
-        asked = self._job(name=f"{NAME}-held", comment=f"{NAME}={os.urandom(4).hex()}", begin=now + _LATER)
-        job_id = self.batch.submit(asked)
+        submission = self._job(name=f"{NAME}-held", comment=f"{NAME}={os.urandom(4).hex()}", begin=now + _LATER)
+        job_id = self.batch.submit(submission)
         try:
             until = elapsed() + _LISTED
-            while (seen := self._listed(job_id)) is None and elapsed() < until:
+            while (listed := self._listed(job_id)) is None and elapsed() < until:
                 time.sleep(_LIST_AGAIN)
         finally:
             self.batch.cancel([job_id])
-        return asked, seen
+        return submission, listed
 
     def _job(self, *more: str, name: str, **settings: Any) -> Submission:
         options = (*self.options, *more, "--time=1")
@@ -154,16 +154,16 @@ class ProbeJob:
         """What each node wrote down; the first one has also tried to submit and to cancel, and seen two clocks."""
         first = self._text("first").strip()
         for name in self._names():
-            node, dot, kind = name.rpartition(".")
+            node_name, dot, kind = name.rpartition(".")
             if not dot or kind not in {"json", "failed"}:
                 continue
             text = self._text(name)
-            seen = (
-                node_of(node, decoded(text.encode()))
+            node = (
+                node_of(node_name, decoded(text.encode()))
                 if kind == "json"
-                else Node(node, text.strip()[-200:] or "it failed")
+                else Node(node_name, text.strip()[-200:] or "it failed")
             )
-            yield self._as_first(seen) if node == first else seen
+            yield self._as_first(node) if node_name == first else node
 
     def _as_first(self, node: Node) -> Node:
         begun, _, started = self._text("clock").strip().partition(" ")
@@ -181,10 +181,12 @@ class ProbeJob:
             return ""
 
 
-def node_of(name: str, seen: object) -> Node:
+def node_of(name: str, answer: object) -> Node:
     """A machine on which the probe was run, from what that found."""
-    known: dict[str, Any] = {field: seen[field] for field in Node.__slots__ if isinstance(seen, dict) and field in seen}
-    return Node(**{"name": name, "python": "", **known})
+    values: dict[str, Any] = {
+        field: answer[field] for field in Node.__slots__ if isinstance(answer, dict) and field in answer
+    }
+    return Node(**{"name": name, "python": "", **values})
 
 
 # --- the look ---------------------------------------------------------------------------------------------------------
@@ -211,13 +213,13 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     settings, of_settings = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
     here = _here(asked, settings)
     of_batch = list(_batch(asked, settings, here, clock))
-    seen = any(each.topic == "files" and each.level == "fine" for each in of_batch)
+    on_nodes = any(each.topic == "files" and each.level == "fine" for each in of_batch)
     alone = any(each.topic == Check.RUNS_HERE.topic for each in of_batch)
     probes = Check.NOT_EXAMINED.topic not in {each.topic for each in of_batch}
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
     every = [
         *of_settings,
-        *_directory(asked, settings, refused, seen=seen, probes=probes, alone=alone),
+        *_directory(asked, settings, refused, on_nodes=on_nodes, probes=probes, alone=alone),
         *judge.of_machine(here, needs_network=pings and not asked.url),
         *_address(asked.url),
         *of_batch,
@@ -244,21 +246,21 @@ def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
             Check.NO_DIRECTORY(root=asked.root, why=where, fix=command("init", directory=str(asked.root)))
         ]
     empty = [emptied(path)] if path.exists() and not path.stat().st_size else []
-    known = [Check.EMPTY_SETTINGS(path=each.file, why=each.what, fix=each.fix) for each in empty]
+    findings = [Check.EMPTY_SETTINGS(path=each.file, why=each.what, fix=each.fix) for each in empty]
     try:
-        return read_settings(path), known
+        return read_settings(path), findings
     except SettingsError as error:
         wrong = ((f"{each.file}:{each.line}" if each.line else each.file, each) for each in error.problems)
-        known += [Check.BAD_SETTINGS(place=place, why=each.what, fix=each.fix) for place, each in wrong]
-        return error.rest or Settings(), known
+        findings += [Check.BAD_SETTINGS(place=place, why=each.what, fix=each.fix) for place, each in wrong]
+        return error.rest or Settings(), findings
 
 
 def _directory(
-    asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool, probes: bool, alone: bool
+    asked: Asked, settings: Settings, refused: Problem | None, *, on_nodes: bool, probes: bool, alone: bool
 ) -> Iterator[Finding]:
     paths, me = Paths(asked.root), os.getuid()
     try:
-        yield from judge.of_disk(disk.look(asked.root, asked.environ), seen=seen, probes=probes, alone=alone)
+        yield from judge.of_disk(disk.look(asked.root, asked.environ), on_nodes=on_nodes, probes=probes, alone=alone)
     except OSError as error:
         yield Check.DISK_UNSEEN(root=asked.root, why=error.strerror)
         return
@@ -295,13 +297,13 @@ def _address(url: str) -> Iterator[Finding]:
 
 def _beats(environ: Mapping[str, str], user: str) -> Iterator[Beat]:
     env = for_commands(environ, SLURM)
-    yield _asked("crontab", ["crontab", "-l"], env)
+    yield _table_listed("crontab", ["crontab", "-l"], env)
     if process.which("scrontab", env):
-        yield _asked("scrontab", ["scrontab", "-l"], env)
+        yield _table_listed("scrontab", ["scrontab", "-l"], env)
     yield _timer(environ, env, user)
 
 
-def _asked(name: str, argv: Sequence[str], env: Mapping[str, str]) -> Beat:
+def _table_listed(name: str, argv: Sequence[str], env: Mapping[str, str]) -> Beat:
     """A table that can be listed, or that is said to be empty, can be written."""
     try:
         ended = process.run(argv, timeout=_LOCAL, env=env)
@@ -376,8 +378,8 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
         yield Check.SILENT(title=dialect.title, why=error.text.rstrip("."))
         return
     yield Check.HEARD(title=dialect.title)
-    if found := batch.undoing():
-        yield Check.UNDONE(what=found)
+    if undoing := batch.undoing():
+        yield Check.UNDONE(how=undoing)
     yield Check.NOT_EXAMINED(title=dialect.title)
     if asked.submit:
         yield from _held_job(asked, batch, here, clock)
@@ -451,8 +453,8 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         try:
             job.submit()
         except BatchError as error:
-            told = Check.PROBE_UNKNOWN if isinstance(error, Unreachable) else Check.PROBE_REFUSED
-            yield told(why=error.text.rstrip("."))
+            check = Check.PROBE_UNKNOWN if isinstance(error, Unreachable) else Check.PROBE_REFUSED
+            yield check(why=error.text.rstrip("."))
             return
         yield from _options(job, clock())
         ended = job.wait(asked.timeout, this.race)
@@ -481,11 +483,13 @@ def _held_job(asked: Asked, batch: Batch, here: Here, clock: Callable[[], int]) 
 def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
     """What this site changes of a submission."""
     try:
-        given, seen = job.read_back(now)
+        submission, listed = job.read_back(now)
     except BatchError as error:
         yield Check.OPTIONS_UNREAD(why=error.text.rstrip("."))
         return
-    yield from judge.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
+    yield from judge.of_submission(
+        listed, name=submission.job_name or "", comment=submission.comment, begin=submission.begin or 0
+    )
 
 
 # --- putting what was found ----------------------------------------------------------------------------------------

@@ -167,11 +167,11 @@ class _Work:
             self._cut([name for name, use in uses.items() if use.size > most], log, most, rules)
 
     def _entry(self, folder: Folder, rules: Rules) -> Use:
-        found = logs.listing(folder)
-        if found.has_logs:
-            self._name_left(folder, found.folders, "folders", "W614", "What is in them is yours to clean.")
-            self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
-        sorted_out = retention.by_name(folder.name, found.files, rules)
+        listing = logs.listing(folder)
+        if listing.has_logs:
+            self._name_left(folder, listing.folders, "folders", "W614", "What is in them is yours to clean.")
+            self._name_left(folder, listing.links, "links", "W613", "Remove them if they are not yours.")
+        sorted_out = retention.by_name(folder.name, listing.files, rules)
         others, young = sorted_out.others, sorted_out.young
         if len(young) + len(others) > rules.files:
             others, young = [*young, *others], []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def render(
-    known: Status,
+    status: Status,
     pasts: Mapping[str, Past],
     slots: Mapping[str, Sequence[int]],
     tails: Mapping[str, str],
@@ -37,7 +37,7 @@ def render(
     kept: bool = True,
     refresh: int = 0,
 ) -> str:
-    """The page. `known`: `status.facts`; `slots`: by entry those of the next 24 hours; `tails`: by path of a log.
+    """The page. `status`: `status.facts`; `slots`: by entry those of the next 24 hours; `tails`: by path of a log.
 
     `beside_logs`: it will lie in the cron directory, so that links lead to log/; `refresh`: seconds, 0 for never;
     `kept`: each tick writes it anew.
@@ -48,13 +48,13 @@ def render(
     from markupsafe import Markup
 
     template, css = _template()
-    context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style), "refresh": refresh}
+    context = {**_head(status, pasts, style), **_body(status, pasts, slots, tails, style), "refresh": refresh}
     if not kept:
         context["silent_from"] = ""  # the age of what somebody wrote by hand tells nothing
     context["often"] = f"every {times.took(refresh)}"
     for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
         run["href"] = _href(run["log"]) if beside_logs else ""
-    context = texts_of(context, known.directory)  # a page is read anywhere
+    context = texts_of(context, status.directory)  # a page is read anywhere
     digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
     return template.render(
         context,
@@ -82,22 +82,22 @@ def _template() -> tuple[Template, str]:
 # --- the head ------------------------------------------------------------------------------------------------------
 
 
-def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
-    facts = known.chain
+def _head(status: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
+    facts = status.chain
     return {
-        "owner": text.clean(known.owner),
-        "cluster": text.clean(known.cluster) or known.batch.name,
-        "directory": text.clean(known.directory),
+        "owner": text.clean(status.owner),
+        "cluster": text.clean(status.cluster) or status.batch.name,
+        "directory": text.clean(status.directory),
         "written": style.whole(style.now),
-        "version": known.cronhpc,
+        "version": status.cronhpc,
         "chain": {
             "kind": "ok" if facts.state == chain.State.FINE else "bad" if facts.state in chain.LOST else "other",
-            "words": chain.words(facts, known.batch.name, style),
+            "words": chain.words(facts, status.batch.name, style),
             "fix": facts.fix,
         },
         "silent_from": _silent_from(facts, style),
-        "start": chain.starting(known.batch.name),
-        "sums": _sums(known, pasts),
+        "start": chain.starting(status.batch.name),
+        "sums": _sums(status, pasts),
     }
 
 
@@ -108,15 +108,15 @@ def _silent_from(facts: Chain, style: Style) -> str:
     return style.whole(chain.heard_until(facts, facts.last_tick))
 
 
-def _sums(known: Status, pasts: Mapping[str, Past]) -> Facts:
+def _sums(status: Status, pasts: Mapping[str, Past]) -> Facts:
     week = sum((past.week for past in pasts.values()), Counter())
-    stopped = [entry for entry in known.entries if entry.switch or entry.suspended]
+    stopped = [entry for entry in status.entries if entry.switch or entry.suspended]
     return {
         "rate": _rate(week),
         "runs": f"{week['ok'] + week['bad']:,}",
         "failed": f"{week['bad']:,}",
         "stopped": len(stopped),
-        "entries": len(known.entries),
+        "entries": len(status.entries),
     }
 
 
@@ -133,41 +133,41 @@ def _rate(counts: Mapping[str, int]) -> str:
 
 
 def _body(
-    known: Status,
+    status: Status,
     pasts: Mapping[str, Past],
     slots: Mapping[str, Sequence[int]],
     tails: Mapping[str, str],
     style: Style,
 ) -> Facts:
-    named = [(entry.name, entry) for entry in known.entries]
+    named = [(entry.name, entry) for entry in status.entries]
     hover = _EACH if sum(len(past.drawn) for past in pasts.values()) <= _MOST_EACH else _TOGETHER
     drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), hover, style) for name, entry in named]
-    drawn += [_deleted_row(entry, pasts.get(entry.name, Past()), hover, style) for entry in known.deleted]
+    drawn += [_deleted_row(entry, pasts.get(entry.name, Past()), hover, style) for entry in status.deleted]
     failed = [_failure(row, tails, style) for row in failures(pasts)]
-    names = {name for name, _ in named} | {entry.name for entry in known.deleted}
+    names = {name for name, _ in named} | {entry.name for entry in status.deleted}
     with_log = {each["anchor"] for each in failed}
     for entry in drawn:
         entry["failure"] = entry["anchor"] if entry["anchor"] in with_log else ""
     return {
-        "attention": [_attention(row, names, style) for row in grouped(known.attention)],
+        "attention": [_attention(row, names, style) for row in grouped(status.attention)],
         "entries": sorted(drawn, key=lambda each: each["order"]),
-        "failures": [{**each, "known": each["entry"] in names} for each in failed],
+        "failures": [{**each, "has_entry": each["entry"] in names} for each in failed],
         "axis": axis(style.now, style.zone),
         "width": WIDTH,
         "past": PAST,
     }
 
 
-def _attention(row: Notice, entries: Container[str], style: Style) -> Facts:
+def _attention(notice: Notice, entries: Container[str], style: Style) -> Facts:
     """`anchor`: where the page has more of it, "" where it is no entry's."""
-    at = row.at
+    at = notice.at
     return {
-        "anchor": entry_id(row.name) if row.name in entries else "",
-        "name": text.name(row.name),
-        "what": row.what,
-        "when": f"{row.when} {style.dated(at)}" if at is not None else "",
-        "fix": row.fix,
-        "kind": "bad" if row.kind in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
+        "anchor": entry_id(notice.name) if notice.name in entries else "",
+        "name": text.name(notice.name),
+        "what": notice.what,
+        "when": f"{notice.when} {style.dated(at)}" if at is not None else "",
+        "fix": notice.fix,
+        "kind": "bad" if notice.kind in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
     }
 
 
@@ -371,7 +371,7 @@ class Past:
     @property
     def failure(self) -> Row | None:
         """The newest of the last 7 days."""
-        return next((run.known for run in self.drawn if run.kind == "bad" and isinstance(run.known, dict)), None)
+        return next((run.facts for run in self.drawn if run.kind == "bad" and isinstance(run.facts, dict)), None)
 
 
 _RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
@@ -426,7 +426,7 @@ class Run(NamedTuple):
     started: int | None
     ended: int | None
     kind: str
-    known: Row | LiveRun | None = None  # a row of history, or of a live one its facts
+    facts: Row | LiveRun | None = None  # a row of history, or of a live one its facts
 
 
 class Scale(NamedTuple):
@@ -535,33 +535,33 @@ def gathered(runs: Iterable[Run], hover: Hover, now: int) -> list[Gathered]:
     return [*map(Gathered, zip(lefts, rights, strict=True), together)]
 
 
-def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:
+def _tip(together: Sequence[Run], hover: Hover, style: Style) -> str:
     """Its lines: each run, or of too many how they went, and the newest that failed."""
-    if len(told) <= hover.lines:
-        return "\n".join(_run_words(run, style) for run in told)
-    bad, well = [run for run in told if run.kind == "bad"], sum(run.kind == "ok" for run in told)
-    span = f"{style.dated(told[0].ready)} to {style.clock(told[-1].ready)}"
-    head = f"{span}: {len(told)} runs, {well} went well, {len(bad)} failed"
+    if len(together) <= hover.lines:
+        return "\n".join(_run_words(run, style) for run in together)
+    bad, well = [run for run in together if run.kind == "bad"], sum(run.kind == "ok" for run in together)
+    span = f"{style.dated(together[0].ready)} to {style.clock(together[-1].ready)}"
+    head = f"{span}: {len(together)} runs, {well} went well, {len(bad)} failed"
     return "\n".join([head, *(_run_words(run, style) for run in bad[-hover.lines + 1 :])])
 
 
 def _run_words(run: Run, style: Style) -> str:
     """`today 04:00: failed (1), took 12s, waited 2m, job 4655, cpu2`."""
-    known = run.known if isinstance(run.known, LiveRun) else runs.run_facts(run.known or {})
-    if isinstance(known, HistoryRun):
-        result, took, waited = runs.result_words(known), known.took, known.waited
+    facts = run.facts if isinstance(run.facts, LiveRun) else runs.run_facts(run.facts or {})
+    if isinstance(facts, HistoryRun):
+        result, took, waited = runs.result_words(facts), facts.took, facts.waited
     else:
         result = f"{'runs' if run.started else 'waits'} for {times.took(style.now - (run.started or run.ready))}"
         took = waited = None
     parts = {
         "took": times.took(took),
         "waited": times.took(waited),
-        "attempt": str(known.attempt) if known.attempt > 1 else "-",
-        "job": known.job or "-",
-        "on": text.clean(known.node) or "-",
+        "attempt": str(facts.attempt) if facts.attempt > 1 else "-",
+        "job": facts.job or "-",
+        "on": text.clean(facts.node) or "-",
     }
-    said = [result, *(f"{word} {value}" for word, value in parts.items() if value != "-")]
-    return f"{style.dated(known.slot or run.ready)}: {', '.join(said)}"
+    phrases = [result, *(f"{word} {value}" for word, value in parts.items() if value != "-")]
+    return f"{style.dated(facts.slot or run.ready)}: {', '.join(phrases)}"
 
 
 def axis(now: int, zone: tzinfo) -> Facts:

@@ -360,8 +360,8 @@ def deed_lines(deeds: Iterable[JobDeed], now: int) -> list[str]:
 
 def _deed_line(rows: list[JobDeed], now: int) -> str:
     first = rows[0]
-    known = first.job.shown if first.done is Deed.RUNS_ON and len(rows) == 1 else first.job.id
-    job = f"{known} ({text.name(first.job.name)})" if first.job.name else known
+    job_id = first.job.shown if first.done is Deed.RUNS_ON and len(rows) == 1 else first.job.id
+    job = f"{job_id} ({text.name(first.job.name)})" if first.job.name else job_id
     if first.trouble:
         return f"job {job} was not {first.done}: {text.one_line(first.trouble)}"
     line = _SENTENCES[first.done].format(job) if first.done in _SENTENCES else f"{first.done} job {job}"

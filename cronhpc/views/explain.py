@@ -55,14 +55,14 @@ def facts(schedule: Schedule | None, now: int) -> More:
     return More(schedule.in_words(), next(clock_changes(schedule, now, now + _LOOK), None))
 
 
-def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: Style) -> str:
+def render(entry: EntryStatus, status: Status, schedule: Schedule | None, style: Style) -> str:
     """The sentences, the most important first."""
     more = facts(schedule, style.now)
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
-    lines = [title, *_held_back_by(entry, known, style)]
+    lines = [title, *_held_back_by(entry, status, style)]
     gone = [run for run in entry.runs if run.ahead and run.gone]
     waiting = [run for run in entry.runs if run.ahead and not run.gone]
-    lines += [_live_sentence(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
+    lines += [_live_sentence(run, style, status) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if gone:
         last = style.dated(gone[-1].slot or 0)
         lines.append(
@@ -72,17 +72,17 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
         until, others = style.dated(waiting[-1].slot or 0), waiting[1:]
         wait = "wait in the queue, the last" if others[1:] else "waits in the queue,"
         lines.append(f"{text.count(len(others), 'more run')} of it {wait} for {until}.")
-    lines += _last_sentences(entry, known, style)
+    lines += _last_sentences(entry, status, style)
     if more.clock_change and schedule:
         lines.append(_clock_change(more.clock_change, schedule, style))
     lines += ["Note: " + _problem_words(note) for note in entry.notes]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
-def deleted(entry: DeletedEntry, known: Status, style: Style) -> str:
+def deleted(entry: DeletedEntry, status: Status, style: Style) -> str:
     """What still runs of an entry that was deleted."""
     lines = [f"{text.name(entry.name)} was deleted; what runs of it goes on."]
-    lines += [_live_sentence(run, style, known) for run in entry.runs]
+    lines += [_live_sentence(run, style, status) for run in entry.runs]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
@@ -116,7 +116,7 @@ def _series(entry: EntryStatus, series: SeriesStatus, style: Style) -> str:
 # --- why not now ---------------------------------------------------------------------------------------------------
 
 
-def _held_back_by(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
+def _held_back_by(entry: EntryStatus, status: Status, style: Style) -> Iterator[str]:
     """What holds it back at present, each with its fix."""
     name, switch, problem = entry.name, entry.switch, entry.problem
     if switch:
@@ -129,25 +129,25 @@ def _held_back_by(entry: EntryStatus, known: Status, style: Style) -> Iterator[s
         when = f" since {style.dated(since)}" if since else ""
         failures = text.count(entry.failures, "failure")
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
-    yield from (_could_not(row, style) for row in troubles(known, name))
+    yield from (_could_not(trouble, style) for trouble in troubles(status, name))
     if entry.reason == Reason.JUST_CHANGED and not problem:
-        yield f"It was {just_changed(known.now, style)}."
+        yield f"It was {just_changed(status.now, style)}."
     if entry.reason in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED} and not problem:
         detail = ": " + text.one_line(entry.detail) if entry.detail else ""
         yield f"It waits ({entry.reason})" + detail + "."
-    chain = known.chain
+    chain = status.chain
     if chain.state != State.FINE and (chain.fix or chain.state in LIMPS) and not entry.series:
         spare = " for its spare" if chain.state == State.LATE and not chain.next else ""
-        how, what = chain.state, f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
+        how, effect = chain.state, f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
         if how == State.OTHERWISE:
-            how, what = State.NOT_STARTED, "what is due waits for a tick by other means"
-        yield joined(" Fix it: ", filter(None, (f"The scheduler is {how}, so {what}.", chain.fix)))
+            how, effect = State.NOT_STARTED, "what is due waits for a tick by other means"
+        yield joined(" Fix it: ", filter(None, (f"The scheduler is {how}, so {effect}.", chain.fix)))
 
 
-def _could_not(row: Trouble, style: Style) -> str:
-    subject, cannot = could_not(row)
-    again = f" {TRIED_AGAIN.capitalize()}." if row.done == Done.PASSING else ""
-    return f"{subject.capitalize() or 'It'} " + cannot + f" (at {style.dated(row.at)}).{again}"
+def _could_not(trouble: Trouble, style: Style) -> str:
+    subject, cannot = could_not(trouble)
+    again = f" {TRIED_AGAIN.capitalize()}." if trouble.done == Done.PASSING else ""
+    return f"{subject.capitalize() or 'It'} " + cannot + f" (at {style.dated(trouble.at)}).{again}"
 
 
 def _switch(switch: SwitchOn, style: Style) -> str:
@@ -169,7 +169,7 @@ def _problem_words(problem: Problem) -> str:
 # --- runs ----------------------------------------------------------------------------------------------------------
 
 
-def _live_sentence(run: LiveRun, style: Style, known: Status) -> str:
+def _live_sentence(run: LiveRun, style: Style, status: Status) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
     if run.state == "SUBMITTING":
@@ -177,16 +177,15 @@ def _live_sentence(run: LiveRun, style: Style, known: Status) -> str:
         does = "The tick at work does that in seconds; was it killed, the next one finds the job or submits it: "
         return f"It is being submitted ({which}): {since}, its job not recorded yet. {does}" + command("tick")
     head = f"Job {run.job} ({which})"
-    let_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM))
+    let_go = letting_go(run, DIALECTS.get(status.batch.name, SLURM))
     fix = f" Let it go: {let_go}" if let_go else ""
     if run.fault == Fault.UNENDING:
         return f"{head} is {text.one_line(run.reason)}.{fix}"
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""
-        seen = known.now
-        then = "by now" if seen == style.now else f"as of {style.dated(seen)}"
-        about = "about " if DIALECTS.get(known.batch.name, SLURM).minutes else ""
-        ran = about + times.took(max(seen - started, 0))
+        then = "by now" if status.now == style.now else f"as of {style.dated(status.now)}"
+        about = "about " if DIALECTS.get(status.batch.name, SLURM).minutes else ""
+        ran = about + times.took(max(status.now - started, 0))
         return f"{head} is running{where} since {style.clock(started)}, for {ran} {then}."
     if run.state == "UNKNOWN":
         return f"{head} has not ended as far as is known."
@@ -202,11 +201,11 @@ def _live_sentence(run: LiveRun, style: Style, known: Status) -> str:
     return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 
-def _last_sentences(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
+def _last_sentences(entry: EntryStatus, status: Status, style: Style) -> Iterator[str]:
     last = entry.last
     if not last:
         if not entry.runs and not entry.series:
-            refused = entry.problem or entry.switch or troubles(known, entry.name)  # by hand it would be as well
+            refused = entry.problem or entry.switch or troubles(status, entry.name)  # by hand it would be as well
             yield "It has not run yet." if refused else "It has not run yet. Now: " + command("run", entry.name)
         return
     yield _last_sentence(last, style)
@@ -214,7 +213,7 @@ def _last_sentences(entry: EntryStatus, known: Status, style: Style) -> Iterator
         from cronhpc.script.spelling import directive
 
         node = text.clean(entry.bad_node)
-        line = directive(DIALECTS.get(known.batch.name, SLURM), "exclude", node)
+        line = directive(DIALECTS.get(status.batch.name, SLURM), "exclude", node)
         advice = f" If that node is at fault, add: {line}" if line else ""
         yield f"Its last failures all ran on {node}.{advice}"
     streak = _streak(entry)

@@ -109,16 +109,16 @@ def _described(preview: Preview, *, in_words: bool) -> Described:
 # --- the screen ----------------------------------------------------------------------------------------------------
 
 
-def render(known: Next, style: Style) -> str:
+def render(upcoming: Next, style: Style) -> str:
     """A line a slot, earliest first."""
-    there = style
+    by_its_clock = style
     lines = []
-    if len(known.entries) == 1:
-        there = replace(style, zone=zone_of(known.entries[0].timezone))
-        lines += wrap(_title(known.entries[0]), style.width)
-    if not known.slots:
+    if len(upcoming.entries) == 1:
+        by_its_clock = replace(style, zone=zone_of(upcoming.entries[0].timezone))
+        lines += wrap(_title(upcoming.entries[0]), style.width)
+    if not upcoming.slots:
         return "\n".join([*lines, "nothing is to come"])
-    return "\n".join([*lines, *_table(known, style, there)])
+    return "\n".join([*lines, *_table(upcoming, style, by_its_clock)])
 
 
 def _title(entry: Described) -> str:
@@ -134,25 +134,25 @@ def lowered(words: str) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _table(known: Next, style: Style, there: Style) -> list[str]:
-    """`there`: by the clock of the one schedule that was asked for."""
-    single = len(known.entries) == 1
-    foreign = single and there.zone != style.zone
+def _table(upcoming: Next, style: Style, by_its_clock: Style) -> list[str]:
+    """`by_its_clock`: the clock of the one schedule that was asked for."""
+    single = len(upcoming.entries) == 1
+    foreign = single and by_its_clock.zone != style.zone
     columns = [Column("AT"), Column("FROM NOW", optional=2)]
     columns += [Column("YOUR CLOCK", optional=3)] if foreign else []
     columns += [] if single else [Column("ENTRY", least=12, name=True)]
-    columns += [Column("", optional=1)] if any(slot.held_back for slot in known.slots) and not single else []
+    columns += [Column("", optional=1)] if any(slot.held_back for slot in upcoming.slots) and not single else []
     rows: list[list[Cell]] = []
-    for slot in known.slots:
-        row: list[Cell] = [there.whole(slot.at), style.distance(slot.at)]
+    for slot in upcoming.slots:
+        row: list[Cell] = [by_its_clock.whole(slot.at), style.distance(slot.at)]
         row += [style.whole(slot.at)] if foreign else []
         row += [] if single else [text.name(slot.entry)]
         if len(columns) > len(row):
             row.append((f"held back: {text.one_line(slot.held_back)}" if slot.held_back else "", "yellow"))
         rows.append(row)
     lines = table(columns, rows, style)
-    for change in reversed(known.clock_changes):
-        place = sum(slot.at < change.at for slot in known.slots)
+    for change in reversed(upcoming.clock_changes):
+        place = sum(slot.at < change.at for slot in upcoming.slots)
         lines.insert(place + 1, style.paint(f"-- {': '.join(change_words(change, style))}", "yellow"))
     return lines
 

@@ -74,31 +74,31 @@ _SHOWN = 2  # runs to come of an entry; a day's of them, where only login nodes 
 _COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20, wraps=True))
 
 
-def render(known: Planned, style: Style) -> str:
+def render(planned: Planned, style: Style) -> str:
     """One line a decision: for whom, what, and why or with what."""
-    entries = text.count(known.entries, "entry", "entries")
-    due = f"{known.due} due" if known.due else "none due"
-    head = f"now {style.clock(known.now, seconds=True)}, {entries}, {due}"
+    entries = text.count(planned.entries, "entry", "entries")
+    due = f"{planned.due} due" if planned.due else "none due"
+    head = f"now {style.clock(planned.now, seconds=True)}, {entries}, {due}"
     lines: list[list[Cell]] = []
-    to_come = grouped((each for each in known.decisions if each.get("begin")), lambda each: each["entry"])
+    to_come = grouped((each for each in planned.decisions if each.get("begin")), lambda each: each["entry"])
     folded = {id(each): rows for rows in to_come.values() if len(rows) > _SHOWN + 1 for each in rows[_SHOWN:]}
-    for decision in known.decisions:
+    for decision in planned.decisions:
         whom, (verb, colour, why) = words(decision, style)
         if rows := folded.get(id(decision)):
             if decision is not rows[_SHOWN]:
                 continue
             why = f"and {len(rows) - _SHOWN} more, the last at {style.at(rows[-1]['begin'])}"
         lines.append([whom, (verb, colour), why])
-    if known.chain_wanted and known.wake:
-        lines.append(["next tick", "wanted", f"{style.clock(known.wake)} ({style.distance(known.wake)})"])
-    elif known.entries and not known.chain_wanted:
+    if planned.chain_wanted and planned.wake:
+        lines.append(["next tick", "wanted", f"{style.clock(planned.wake)} ({style.distance(planned.wake)})"])
+    elif planned.entries and not planned.chain_wanted:
         lines.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: " + command("start")])
-    if known.logs:
-        lines.append(["logs", "remove", _logs_words(known.logs)])
-    if not known.batch.answers:
-        error = text.one_line(known.batch.error)
+    if planned.logs:
+        lines.append(["logs", "remove", _logs_words(planned.logs)])
+    if not planned.batch.answers:
+        error = text.one_line(planned.batch.error)
         lines.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
-    for problem in known.problems:
+    for problem in planned.problems:
         place = text.name(text.place(problem["file"], problem["line"]) or "settings")
         advice = text.one_line(problem["what"] + " " + problem["fix"])
         lines.append([(place, "yellow"), (problem["code"], "yellow"), advice])

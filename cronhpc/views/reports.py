@@ -28,12 +28,12 @@ def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
     """
     if fmt == "json":
         rows = [{name: cleaned(getattr(p, name)) for name in _FIELDS} for p in problems]
-        whole = {
+        answer = {
             "version": VERSION,
             "problems": rows,
             **{f"{level}s": number for level, number in _counts(problems).items()},
         }
-        return json.dumps(whole, ensure_ascii=False, indent=2)
+        return json.dumps(answer, ensure_ascii=False, indent=2)
     lines = [_github(p) if fmt == "github" else text.clean(str(p)) for p in problems]
     return "\n".join([*lines, summary(problems)])
 
@@ -55,8 +55,8 @@ def _github(problem: Problem) -> str:
     return f"::{kind} {place}title={problem.code}::{_escaped_message(advice)}"
 
 
-def _escaped_message(said: str) -> str:
-    return text.clean(said).replace("%", "%25")
+def _escaped_message(message: str) -> str:
+    return text.clean(message).replace("%", "%25")
 
 
 def _escaped_property(value: str) -> str:
@@ -70,28 +70,28 @@ _COLUMNS = (Column("FOLDER"), Column("FILES", right=True), Column("WHY"))
 _FILES = (Column("FILE"), Column("WHY"))
 
 
-def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
+def clean(facts: Facts, style: Style, *, everything: bool = False) -> str:
     """For people."""
-    lines = [_headline(known)]
-    if known["limits"]["halved_because"]:
-        lines.append(style.paint(f"{known['limits']['halved_because']}: the limits are halved", "yellow"))
-    words = _limit_words(known["limits"])
-    if known["removed"]:
-        lines += ["", *_removed_table(known, words, style, everything=everything)]
-    held = {why: n for why, n in known["kept_because"].items() if why != Why.WITHIN}
-    lines += [""] if held or known["problems"] else []
+    lines = [_headline(facts)]
+    if facts["limits"]["halved_because"]:
+        lines.append(style.paint(f"{facts['limits']['halved_because']}: the limits are halved", "yellow"))
+    words = _limit_words(facts["limits"])
+    if facts["removed"]:
+        lines += ["", *_removed_table(facts, words, style, everything=everything)]
+    held = {why: n for why, n in facts["kept_because"].items() if why != Why.WITHIN}
+    lines += [""] if held or facts["problems"] else []
     lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
-    advice = (f"{text.clean(problem['what'])} " + text.clean(problem["fix"]) for problem in known["problems"])
+    advice = (f"{text.clean(problem['what'])} " + text.clean(problem["fix"]) for problem in facts["problems"])
     lines += [style.paint(style.text(each), "yellow") for each in advice]
-    if known["dry_run"] and known["removed"]:
+    if facts["dry_run"] and facts["removed"]:
         lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
     return "\n".join(lines)
 
 
-def _headline(known: Facts) -> str:
-    verb = "would remove" if known["dry_run"] else "removed"
-    number, everything = known["removed"], known["removed"] + known["kept"]
-    size = f", {text.size(known['bytes'])}" if number and known["bytes"] is not None else ""
+def _headline(facts: Facts) -> str:
+    verb = "would remove" if facts["dry_run"] else "removed"
+    number, everything = facts["removed"], facts["removed"] + facts["kept"]
+    size = f", {text.size(facts['bytes'])}" if number and facts["bytes"] is not None else ""
     if not number:
         return f"nothing to remove of {text.count(everything, 'log')}"
     return f"{verb} {number:,} of {text.count(everything, 'log')}{size}"
@@ -109,11 +109,11 @@ def _age(seconds: int) -> str:
     return format_duration(seconds) if seconds % times.DAY else text.count(seconds // times.DAY, "day")
 
 
-def _removed_table(known: Facts, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
-    if known["files"] and (everything or len(known["files"]) <= _LISTED):
-        return table(_FILES, [(text.clean(row["file"]), words[row["because"]]) for row in known["files"]], style)
+def _removed_table(facts: Facts, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
+    if facts["files"] and (everything or len(facts["files"]) <= _LISTED):
+        return table(_FILES, [(text.clean(row["file"]), words[row["because"]]) for row in facts["files"]], style)
     rows = [
-        (text.clean(row["folder"]), f"{row['removed']:,}", _reasons(row["because"], words)) for row in known["folders"]
+        (text.clean(row["folder"]), f"{row['removed']:,}", _reasons(row["because"], words)) for row in facts["folders"]
     ]
     return table(_COLUMNS, rows, style)
 
@@ -137,20 +137,20 @@ _TITLES = {
 _GAP = 2
 
 
-def doctor_facts(found: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> Facts:
+def doctor_facts(findings: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> Facts:
     """For --json; texts as they are."""
     names = ("level", "topic", "what", "fix")
-    rows = [{**{name: getattr(each, name) for name in names}, "settings": dict(each.settings)} for each in found]
-    counts = {level: sum(each.level == level for each in found) for level in LEVELS}
+    rows = [{**{name: getattr(each, name) for name in names}, "settings": dict(each.settings)} for each in findings]
+    counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
     return {"findings": rows, "counts": counts, "settings": dict(values), "written": written}
 
 
-def doctor(found: Sequence[Finding], values: Mapping[str, str], style: Style, *, written: bool) -> str:
+def doctor(findings: Sequence[Finding], values: Mapping[str, str], style: Style, *, written: bool) -> str:
     """Findings by level; then what to put into the settings, or that it was put."""
     lines: list[str] = []
-    column = max((text.width(each.topic) for each in found), default=0) + _GAP
+    column = max((text.width(each.topic) for each in findings), default=0) + _GAP
     for level in LEVELS:
-        rows = [each for each in found if each.level == level]
+        rows = [each for each in findings if each.level == level]
         if rows:
             title, colour = _TITLES[level]
             lines += [*([""] if lines else []), style.paint(title, colour or "bold")]

@@ -71,8 +71,8 @@ def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
     """What a switch stopped, in the shape of a run."""
     reason = f': "{row["reason"]}"' if row.get("reason") else ""
     detail = f"by {row.get('by')}{reason}; {_switch_deed(row)}"
-    known = {"entry": row.get("switch", ""), "slot": row.get("at"), "result": "switch", "detail": detail}
-    return replace(run_facts(known), switch=True)
+    run = {"entry": row.get("switch", ""), "slot": row.get("at"), "result": "switch", "detail": detail}
+    return replace(run_facts(run), switch=True)
 
 
 def _switch_deed(row: Mapping[str, Any]) -> str:
@@ -149,17 +149,17 @@ def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
 
 def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
     """What the queue does not show is submitted, or has ended in a way that is not known yet."""
-    known = JobEnd(Result.UNKNOWN, submitted=claim.at or None)
+    job_end = JobEnd(Result.UNKNOWN, submitted=claim.at or None)
     result = "submitted"
     if absent is not None:
-        known = replace(known, detail=str(absent))
+        job_end = replace(job_end, detail=str(absent))
         result = result if absent.may_live else "ended"
     elif job is not None:
         reason = job.reason if job.waits and job.reason != ITS_TIME else ""
         detail = "; ".join(filter(None, (restarted(job.restarts), reason)))
-        known = replace(known, node=job.nodes, detail=detail, started=None if job.waits else job.start)
+        job_end = replace(job_end, node=job.nodes, detail=detail, started=None if job.waits else job.start)
         result = _live_result(job)
-    return replace(ended_facts(claim.name or claim.key.entry, claim.key, known, claim.job_id), result=result)
+    return replace(ended_facts(claim.name or claim.key.entry, claim.key, job_end, claim.job_id), result=result)
 
 
 def _live_result(job: Job) -> str:

@@ -39,33 +39,33 @@ COLUMNS = (
 
 
 def render(
-    known: Status, style: Style, *, everything: bool = False, from_file: bool = False, below: Sequence[str] = ()
+    status: Status, style: Style, *, everything: bool = False, from_file: bool = False, below: Sequence[str] = ()
 ) -> str:
     """On a terminal what fits its height, unless `everything`. `from_file`: it is a colleague's, as last written.
 
     What runs is shown first where the table is cut. `below`: more lines, that stand last.
     """
-    rows, hints = _entry_rows(known, style), _hints(known, style)
-    notices = known.attention if everything else grouped(known.attention)
-    most, shown = len(notices), None
+    rows, hints = _entry_rows(status, style), _hints(status, style)
+    notices = status.attention if everything else grouped(status.attention)
+    most, most_rows = len(notices), None
     if style.height and not everything:
         plain = replace(style, colour=False)  # colours take no room
-        around = [*_top(known, plain, from_file=from_file), *below, ""]  # the prompt's line, too
+        around = [*_top(status, plain, from_file=from_file), *below, ""]  # the prompt's line, too
         room = style.height - _line_count(around, style)
         if _line_count([*_attention(notices, plain, most), *_entries(rows, plain), *hints], style) > room:
             hints = hints if not rows else []  # the table says which entries have not run yet
-            most, shown = _fitting(notices, rows, plain, room - _line_count(hints, style))
-    middle = [*_attention(notices, style, most), *_entries(rows, style, shown), *hints]
-    return "\n".join([*_top(known, style, from_file=from_file), *middle, *below])
+            most, most_rows = _fitting(notices, rows, plain, room - _line_count(hints, style))
+    middle = [*_attention(notices, style, most), *_entries(rows, style, most_rows), *hints]
+    return "\n".join([*_top(status, style, from_file=from_file), *middle, *below])
 
 
-def _top(known: Status, style: Style, *, from_file: bool) -> list[str]:
-    top = [_header(known, style, from_file=from_file), *([] if known.series_only else [_chain(known, style)])]
-    if known.cost:
-        spent = f"{text.count(known.cost.jobs, 'job')}, {times.span(known.cost.cpu_seconds)} of CPU"
-        top.append(f"cost    {spent} in {known.cost.days} days")  # what the scheduler itself took from the cluster
+def _top(status: Status, style: Style, *, from_file: bool) -> list[str]:
+    top = [_header(status, style, from_file=from_file), *([] if status.series_only else [_chain(status, style)])]
+    if status.cost:
+        spent = f"{text.count(status.cost.jobs, 'job')}, {times.span(status.cost.cpu_seconds)} of CPU"
+        top.append(f"cost    {spent} in {status.cost.days} days")  # what the scheduler itself took from the cluster
     if from_file:
-        top.append(f"seen    as the owner's scheduler saw it {style.dated(known.now)} ({style.distance(known.now)})")
+        top.append(f"seen    as the owner's scheduler saw it {style.dated(status.now)} ({style.distance(status.now)})")
     return top
 
 
@@ -86,18 +86,18 @@ def _line_count(texts: Iterable[str], style: Style) -> int:
     return sum(max(-(-text.width(line) // wide), 1) for line in lines)
 
 
-def _header(known: Status, style: Style, *, from_file: bool) -> str:
-    cluster = f" on cluster {text.clean(known.cluster)}" if known.cluster else ""
-    owner = f"{text.clean(known.owner)}'s " if from_file and known.owner else ""
-    left = f"{owner}{style.path(known.directory)}{cluster} ({known.batch.name})"
+def _header(status: Status, style: Style, *, from_file: bool) -> str:
+    cluster = f" on cluster {text.clean(status.cluster)}" if status.cluster else ""
+    owner = f"{text.clean(status.owner)}'s " if from_file and status.owner else ""
+    left = f"{owner}{style.path(status.directory)}{cluster} ({status.batch.name})"
     right = style.whole(style.now)
     gap = (min(style.width, 120) or _HEADER) - text.width(left) - len(right)
     return style.paint(left, "bold") + " " * max(gap, 2) + style.paint(right, "dim")
 
 
-def _chain(known: Status, style: Style) -> str:
-    facts = known.chain
-    state, between, rest = chain.words(facts, known.batch.name, style)
+def _chain(status: Status, style: Style) -> str:
+    facts = status.chain
+    state, between, rest = chain.words(facts, status.batch.name, style)
     lines = wrap(between + rest, max(style.width - _CHAIN, 0), text.width(state))
     if facts.fix:
         fix = style.text(facts.fix)
@@ -120,45 +120,47 @@ _MILD = frozenset({"warning", "note", "expired", "switch", "missed"})
 def _attention(rows: Sequence[Notice], style: Style, most: int) -> list[str]:
     if not rows:
         return []
-    shown = rows[:most]
-    names = min(max((text.width(text.name(row.name)) for row in shown), default=0), max(_NAME, style.width // 3))
+    listed = rows[:most]
+    names = min(max((text.width(text.name(notice.name)) for notice in listed), default=0), max(_NAME, style.width // 3))
     lines = ["", style.paint("needs attention", "bold")]
-    whats = [_what_since(row, style) for row in shown]
-    wide = _middle_width(shown, whats, names, style)
-    for row, what in zip(shown, whats, strict=True):
-        lines += _attention_row(row, what, names, wide, style)
-    left = len(rows) - len(shown)
+    sentences = [_sentence(notice, style) for notice in listed]
+    wide = _middle_width(listed, sentences, names, style)
+    for notice, sentence in zip(listed, sentences, strict=True):
+        lines += _attention_row(notice, sentence, names, wide, style)
+    left = len(rows) - len(listed)
     return [*lines, f"  and {left} more: {style.command('status', options=_ALL)}"] if left else lines
 
 
-def _what_since(row: Notice, style: Style) -> str:
-    at = row.at
-    what = style.text(row.what)
-    return f"{what}, {row.when} {style.dated(at)}" if at is not None else what
+def _sentence(notice: Notice, style: Style) -> str:
+    at = notice.at
+    sentence = style.text(notice.what)
+    return f"{sentence}, {notice.when} {style.dated(at)}" if at is not None else sentence
 
 
-def _middle_width(rows: Sequence[Notice], whats: Sequence[str], names: int, style: Style) -> int:
+def _middle_width(rows: Sequence[Notice], sentences: Sequence[str], names: int, style: Style) -> int:
     """How wide the middle column is: as the widest of those that leave room for their fix."""
     room = style.width - names - 4 if style.width else 0
-    fixes = [text.width(style.text(row.fix)) for row in rows]
-    fitting = [text.width(w) for w, m in zip(whats, fixes, strict=True) if not room or text.width(w) + 2 + m <= room]
+    fixes = [text.width(style.text(notice.fix)) for notice in rows]
+    fitting = [
+        text.width(w) for w, m in zip(sentences, fixes, strict=True) if not room or text.width(w) + 2 + m <= room
+    ]
     return min(max(fitting, default=0), 60)
 
 
-def _attention_row(row: Notice, what: str, names: int, wide: int, style: Style) -> list[str]:
-    name, fix = text.name(row.name), style.text(row.fix)
+def _attention_row(notice: Notice, sentence: str, names: int, wide: int, style: Style) -> list[str]:
+    name, fix = text.name(notice.name), style.text(notice.fix)
     name = text.shorten(name, names) if style.width else name
-    colour = "yellow" if row.kind in _MILD else "red"
+    colour = "yellow" if notice.kind in _MILD else "red"
     first = f"  {style.paint(name, colour)}{' ' * (names - text.width(name))}  "
     room = style.width - names - 4 if style.width else 0
     lead = " " * (names + 4)
-    if not room or max(wide, text.width(what)) + 2 + text.width(fix) <= room:
-        return [f"{first}{text.pad(what, wide)}  {style.paint(fix, 'bold')}".rstrip()]
-    whats, fixes = wrap(what, room), style.wrapped(row.fix, room)
+    if not room or max(wide, text.width(sentence)) + 2 + text.width(fix) <= room:
+        return [f"{first}{text.pad(sentence, wide)}  {style.paint(fix, 'bold')}".rstrip()]
+    sentence_lines, fix_lines = wrap(sentence, room), style.wrapped(notice.fix, room)
     return [
-        first + whats[0],
-        *(lead + line for line in whats[1:]),
-        *(lead + style.paint(m, "bold") for m in fixes if m),
+        first + sentence_lines[0],
+        *(lead + line for line in sentence_lines[1:]),
+        *(lead + style.paint(line, "bold") for line in fix_lines if line),
     ]
 
 
@@ -172,17 +174,17 @@ class Row(NamedTuple):
     runs: bool
 
 
-def _entry_rows(known: Status, style: Style) -> list[Row]:
+def _entry_rows(status: Status, style: Style) -> list[Row]:
     """By what comes first; then what still runs though its entry was deleted."""
-    about = "~" if DIALECTS.get(known.batch.name, SLURM).minutes else ""
+    about = "~" if DIALECTS.get(status.batch.name, SLURM).minutes else ""
     rows = [
-        Row(_entry_cells(entry, style, known.now, about), any(not run.ahead for run in entry.runs))
-        for entry in sorted(known.entries, key=_sort_key)
+        Row(_entry_cells(entry, style, status.now, about), any(not run.ahead for run in entry.runs))
+        for entry in sorted(status.entries, key=_sort_key)
     ]
-    deleted = [(each.name, run) for each in known.deleted for run in each.runs if not run.ahead]
+    deleted = [(each.name, run) for each in status.deleted for run in each.runs if not run.ahead]
     return rows + [
         Row(
-            [text.name(name), ("deleted", "yellow"), style.at(run.slot), *_live_cells(run, known.now, about), "-"],
+            [text.name(name), ("deleted", "yellow"), style.at(run.slot), *_live_cells(run, status.now, about), "-"],
             runs=True,
         )
         for name, run in deleted
@@ -197,8 +199,8 @@ def _entries(rows: Sequence[Row], style: Style, most: int | None = None) -> list
     lines = table(COLUMNS, [row.cells for row in rows[:most]], style)
     hidden = rows[most:] if most is not None else []
     live = sum(row.runs for row in hidden)
-    what = f"and {len(hidden)} more{f' ({live} of them run)' if live else ', later'}: "
-    return ["", *lines, *([style.paint(what + style.command("status", options=_ALL), "dim")] if hidden else [])]
+    more = f"and {len(hidden)} more{f' ({live} of them run)' if live else ', later'}: "
+    return ["", *lines, *([style.paint(more + style.command("status", options=_ALL), "dim")] if hidden else [])]
 
 
 def _sort_key(entry: EntryStatus) -> tuple[bool, int, str]:
@@ -223,20 +225,20 @@ def blocked(entry: EntryStatus) -> str:
     return ""
 
 
-def _entry_cells(entry: EntryStatus, style: Style, seen: Instant, about: str) -> list[Cell]:
+def _entry_cells(entry: EntryStatus, style: Style, as_of: Instant, about: str) -> list[Cell]:
     live, last = [run for run in entry.runs if not run.ahead], entry.last
     first, streak = [text.name(entry.name), _next(entry, style)], _streak(entry)
     if live:
         beside = sum(run.state == live[0].state for run in live)
-        return [*first, style.at(live[0].slot), *_live_cells(live[0], seen, about, beside), streak]
+        return [*first, style.at(live[0].slot), *_live_cells(live[0], as_of, about, beside), streak]
     if not last:
         return [*first, "-", ("not yet", "dim"), "-", "-", streak]
     result = (runs.result_words(last), runs.result_colour(last.result))
     return [*first, style.at(last.slot), result, times.took(last.took), times.took(last.waited), streak]
 
 
-def _live_cells(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> list[Cell]:
-    """RESULT, TOOK, WAITED of a run that had not ended when it was `seen` (by another's file, that may be long ago).
+def _live_cells(run: LiveRun, as_of: Instant, about: str, beside: int = 1) -> list[Cell]:
+    """RESULT, TOOK, WAITED of a run that had not ended, `as_of` when (by another's file, that may be long ago).
 
     `about` stands before times that the batch system tells by the minute. `beside`: how many of its entry are so.
     """
@@ -245,10 +247,10 @@ def _live_cells(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> lis
     if run.state in {"UNKNOWN", "ENDED", "SUBMITTING"}:
         return [(run.state.lower() + more, "yellow"), "-", "-"]
     if started is None:
-        waits = times.took(max(seen - ready, 0)) if ready is not None else "-"
+        waits = times.took(max(as_of - ready, 0)) if ready is not None else "-"
         return [(("held" if run.held else "pending") + more, "yellow"), "-", waits]
     waited = about + times.took(max(started - ready, 0)) if ready is not None else "-"
-    return [(run.state.lower() + more, "blue"), about + times.took(seen - started), waited]
+    return [(run.state.lower() + more, "blue"), about + times.took(as_of - started), waited]
 
 
 def _next(entry: EntryStatus, style: Style) -> Cell:
@@ -274,20 +276,20 @@ def _streak(entry: EntryStatus) -> Cell:
 # --- hints ---------------------------------------------------------------------------------------------------------
 
 
-def _hints(known: Status, style: Style) -> list[str]:
+def _hints(status: Status, style: Style) -> list[str]:
     """What to do next, for those who have just begun."""
-    if not known.entries:
-        return ["", *_first_steps(known, style)]
-    new = [e for e in known.entries if not (e.last or e.runs or _has_no_next(e))]
+    if not status.entries:
+        return ["", *_first_steps(status, style)]
+    new = [e for e in status.entries if not (e.last or e.runs or _has_no_next(e))]
     lines = [_new_entry_hint(entry, style) for entry in new] if len(new) == 1 else []
     if len(new) > 1:  # the table says which
         fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
         first = min(fit or new, key=_sort_key)
         lines.append(f"{len(new)} entries have not run yet; one now: {style.command('run', first.name)}")
-    by_login = known.chain.via.runs_ahead
-    ahead = [e for e in known.entries if not e.series and _starts_though_one_runs(e, by_login=by_login)]
-    if fresh := [text.name(e.name) for e in known.entries if e.reason == Reason.JUST_CHANGED]:
-        lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(known.now, style)}")
+    by_login = status.chain.via.runs_ahead
+    ahead = [e for e in status.entries if not e.series and _starts_though_one_runs(e, by_login=by_login)]
+    if fresh := [text.name(e.name) for e in status.entries if e.reason == Reason.JUST_CHANGED]:
+        lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(status.now, style)}")
     lines += [
         f"{text.name(e.name)}: the next run is already queued, and starts even if this one still runs"
         for e in ahead[:_FEW]
@@ -310,14 +312,14 @@ def _new_entry_hint(entry: EntryStatus, style: Style) -> str:
     return f"{text.name(entry.name)} has not run yet: {due}; now: {style.command('run', entry.name)}"
 
 
-def _first_steps(known: Status, style: Style) -> list[str]:
-    if known.series_only:
+def _first_steps(status: Status, style: Style) -> list[str]:
+    if status.series_only:
         more = style.command("again", options=("--help",))
         return [f"No job keeps itself going now. One line at the top of a script does it: {more}"]
-    root = style.word(known.directory)
-    start = [] if known.chain.wanted else [f"  {style.command('start')}  then it runs by itself"]
+    root = style.word(status.directory)
+    start = [] if status.chain.wanted else [f"  {style.command('start')}  then it runs by itself"]
     return [
-        f"There are no entries{'' if known.deleted else ' yet'}. Put a batch script into a folder:",
+        f"There are no entries{'' if status.deleted else ' yet'}. Put a batch script into a folder:",
         f"  cp job.slurm {root}/cron.daily/",
         "    or into cron.hourly/, cron.weekly/, cron.monthly/; into cron.d/ one with a",
         "    schedule of its own, a line such as #CRON 30 7 * * mon-fri",

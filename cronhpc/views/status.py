@@ -66,8 +66,8 @@ class About:
 
 def used_of(cache: Mapping[str, Any]) -> tuple[int, int] | None:
     """What a tick noted of the scheduler's own cost; None where nobody told."""
-    known = cache.get("used")
-    return (int(known[0]), int(known[1])) if isinstance(known, list) and known[0] else None
+    used = cache.get("used")
+    return (int(used[0]), int(used[1])) if isinstance(used, list) and used[0] else None
 
 
 def facts(
@@ -90,7 +90,7 @@ def facts(
     trouble = tuple(_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE)
     index = _Index(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
     nameless = {each.file: each.what.rstrip(".") for each in problems if each.code == attention.NAMELESS}
-    known = Status(
+    status = Status(
         version=VERSION,
         cronhpc=__version__,
         now=world.now,
@@ -114,8 +114,8 @@ def facts(
         seen=world.now,
         needs_attention=False,
     )
-    noticed = attention.rows(known, problems)
-    return seen_at(replace(known, attention=tuple(noticed)), world.now)
+    noticed = attention.rows(status, problems)
+    return seen_at(replace(status, attention=tuple(noticed)), world.now)
 
 
 _OF_ENTRIES = Submit | Skip | Wait  # what a plan says of their slots
@@ -127,8 +127,8 @@ def _trouble(outcome: Outcome, now: int) -> Trouble:
     """What a tick could not do, and why."""
     from cronhpc.views.decisions import decision_facts
 
-    row, done, cause = decision_facts(outcome.decision, {}), str(outcome.done), outcome.cause or None
-    return Trouble(*_identity(row), row.get("job"), row.get("switch"), done, outcome.detail, now, cause)
+    decision, done, cause = decision_facts(outcome.decision, {}), str(outcome.done), outcome.cause or None
+    return Trouble(*_identity(decision), decision.get("job"), decision.get("switch"), done, outcome.detail, now, cause)
 
 
 def _identity(row: Mapping[str, Any]) -> tuple[str, str | None, str | None, int | None]:
@@ -142,33 +142,33 @@ def _still_wanted(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
         return ()
     from cronhpc.views.decisions import decision_facts
 
-    asked = {_identity(decision_facts(decision, {})) for decision in plan.decisions}
-    return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in asked)
+    wanted = {_identity(decision_facts(decision, {})) for decision in plan.decisions}
+    return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in wanted)
 
 
-def seen_at(known: Status, now: int) -> Status:
+def seen_at(status: Status, now: int) -> Status:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
-    entries = sum(not entry.series for entry in known.entries)  # series need no scheduler
-    how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
-    state = replace(known.chain, state=how, fix=chain.fix_of(known.chain, how, chain.starting(known.batch.name)))
-    return replace(known, seen=now, chain=state, needs_attention=bool(known.attention) or how not in chain.FINE)
+    entries = sum(not entry.series for entry in status.entries)  # series need no scheduler
+    how = chain.health(status.chain, answers=status.batch.answers, entries=entries, now=now)
+    state = replace(status.chain, state=how, fix=chain.fix_of(status.chain, how, chain.starting(status.batch.name)))
+    return replace(status, seen=now, chain=state, needs_attention=bool(status.attention) or how not in chain.FINE)
 
 
-def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status:
+def with_switches(status: Status, switches: Iterable[Switch], now: int) -> Status:
     """The same facts with the switches that lie in the directory's own folders now: a touch shows before the next tick.
 
     What a job's name or a configured switch reaches is only known to the owner's ticks, and stays as the last wrote it.
     """
-    folders = tuple(f"{known.directory}/{kind}/" for kind in ("kill", "pause"))
-    before = {row.path: row for row in known.switches}
-    rows = [row for row in known.switches if not row.path.startswith(folders)]
-    for each in switches:
-        now_there = _switch_on(each, now, f"{known.directory}/{each.kind}/{each.name}", ours=True)
-        new = SwitchStatus(**by_field(now_there), ending=(), warned=(), ends=None, left_alone=())
-        rows.append(replace(before.get(now_there.path, new), **by_field(now_there)))
+    folders = tuple(f"{status.directory}/{kind}/" for kind in ("kill", "pause"))
+    before = {row.path: row for row in status.switches}
+    rows = [row for row in status.switches if not row.path.startswith(folders)]
+    for switch in switches:
+        present = _switch_on(switch, now, f"{status.directory}/{switch.kind}/{switch.name}", ours=True)
+        new = SwitchStatus(**by_field(present), ending=(), warned=(), ends=None, left_alone=())
+        rows.append(replace(before.get(present.path, new), **by_field(present)))
     standing = [SwitchOn(*(getattr(row, name) for name in SwitchOn.__match_args__)) for row in rows if not row.expired]
-    entries = tuple(replace(entry, switch=_switch_of(entry, standing)) for entry in known.entries)
-    return attention.with_switches(replace(known, switches=tuple(rows), entries=entries))
+    entries = tuple(replace(entry, switch=_switch_of(entry, standing)) for entry in status.entries)
+    return attention.with_switches(replace(status, switches=tuple(rows), entries=entries))
 
 
 def _switch_of(entry: EntryStatus, standing: Sequence[SwitchOn]) -> SwitchOn | None:
@@ -287,20 +287,27 @@ class _Index:
         """As an entry; None for one that came to its end a week ago."""
         facts = self.entry(series.entry)
         newest = self.jobs.get(series.newest)
-        known = {run.job for run in facts.runs}
-        if newest is not None and newest.live and records(self.world).of(newest) is not None and newest.id not in known:
+        listed = {run.job for run in facts.runs}
+        if (
+            newest is not None
+            and newest.live
+            and records(self.world).of(newest) is not None
+            and newest.id not in listed
+        ):
             facts = replace(facts, runs=(runs.first_piece(newest), *facts.runs))
         going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.no_next)
         ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SERIES_SHOWN:
             return None
-        said = (series.when, series.runs, series.ends, series.no_next, series.crashed, series.trouble)
-        return replace(facts, series=SeriesStatus(*said, going, _start(series, self.world.dialect), series.after))
+        record = (series.when, series.runs, series.ends, series.no_next, series.crashed, series.trouble)
+        return replace(facts, series=SeriesStatus(*record, going, _start(series, self.world.dialect), series.after))
 
     def deleted(self) -> tuple[DeletedEntry, ...]:
         """What still runs of entries that are there no more."""
-        there = {entry_id(each.name) for each in self.world.entries} | {each.entry.name for each in self.world.series}
-        names = {key: claims[0].name or key for key, claims in self.claims.items() if key not in there}
+        existing = {entry_id(each.name) for each in self.world.entries} | {
+            each.entry.name for each in self.world.series
+        }
+        names = {key: claims[0].name or key for key, claims in self.claims.items() if key not in existing}
         return tuple(DeletedEntry(name, live) for key, name in names.items() if (live := self._live(key)))
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
@@ -348,7 +355,7 @@ class _Index:
         """Attempts that have not ended, oldest first."""
         now, last = self.world.now, self.world.kept.last_tick or 0
         ended = {finish.key for finish in self.ended.get(name, ())}
-        found = [
+        live = [
             runs.live_facts(
                 claim,
                 self.jobs.get(claim.job_id or ""),
@@ -362,18 +369,18 @@ class _Index:
             if claim.state is not ClaimState.FINISHED
             and not any(claim.key in keys for keys in (ended, self.withdrawn, self.submitted))
         ]
-        return tuple(sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0))
+        return tuple(sorted([*live, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0))
 
     def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""
-        known = [runs.run_facts(state.last)] if state.last else []
+        ended = [runs.run_facts(state.last)] if state.last else []
         unwritten = self.unwritten.get(name, ())
-        known += [runs.ended_facts(entry.name, claim.key, end, claim.job_id) for claim, end in unwritten]
+        ended += [runs.ended_facts(entry.name, claim.key, end, claim.job_id) for claim, end in unwritten]
         if finished := self.ended.get(name):
             jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
-            known += [runs.ended_facts(entry.name, end.key, end.job_end, jobs.get(end.key)) for end in finished]
+            ended += [runs.ended_facts(entry.name, end.key, end.job_end, jobs.get(end.key)) for end in finished]
         return max(
-            (run for run in known if runs.slot_or_end(run) <= self.world.now), key=runs.slot_or_end, default=None
+            (run for run in ended if runs.slot_or_end(run) <= self.world.now), key=runs.slot_or_end, default=None
         )
 
 

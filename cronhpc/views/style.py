@@ -96,13 +96,13 @@ class Style:
     def path(self, path: str) -> str:
         """A path with the user's home as ~."""
         home = self.home.rstrip("/")
-        shown = "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
-        return text.clean(shown)
+        short = "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
+        return text.clean(short)
 
     def word(self, path: str) -> str:
         """A path within a command, the user's home as ~ where a shell reads that."""
-        shown = self.path(path)
-        return shown if text.word(shown.removeprefix("~")) == shown.removeprefix("~") else text.word(path)
+        short = self.path(path)
+        return short if text.word(short.removeprefix("~")) == short.removeprefix("~") else text.word(path)
 
 
 @lru_cache(maxsize=4096)  # a table says many an instant again and again: entries share their minutes
@@ -158,9 +158,9 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
     last = cells[-1]
     cells[-1] = tuple(style.text(cell) if isinstance(cell, Advice) else cell for cell in last)
     used, widths = _fitted(columns, cells, style.width)
-    shown = [columns[i] for i in used]
-    titles = [column.title for column in shown]
-    lines = [style.paint(_line(shown, titles, [widths[i] for i in used]), "dim")] if any(titles) else []
+    kept = [columns[i] for i in used]
+    titles = [column.title for column in kept]
+    lines = [style.paint(_line(kept, titles, [widths[i] for i in used]), "dim")] if any(titles) else []
     painted = [_painted(columns[i], cells[i], widths[i], style) for i in used]
     if not columns[-1].wraps or not style.width:
         return [*lines, *(_GAP.join(parts).rstrip() for parts in zip(*painted, strict=True))]
@@ -223,8 +223,8 @@ def _filled(column: Column, cell: Cell, wide: int, style: Style) -> str:
     if size > wide:
         words = (text.shorten if column.name else text.cut)(words, wide)
         size = text.width(words)
-    shown = style.paint(words, colour) if colour else words
-    return " " * (wide - size) + shown if column.right else shown + " " * (wide - size)
+    painted = style.paint(words, colour) if colour else words
+    return " " * (wide - size) + painted if column.right else painted + " " * (wide - size)
 
 
 def wrap(words: str, columns: int, used: int = 0) -> list[str]:

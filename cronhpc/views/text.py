@@ -119,6 +119,6 @@ def listed(parts: list[str], last: str = "and") -> str:
     return f" {last} ".join(", ".join(parts).rsplit(", ", 1)) if len(parts) > 1 else "".join(parts)
 
 
-def jobs_of_it(ids: Sequence[str], one: str, more: str) -> str:
+def jobs_of_it(ids: Sequence[str], singular: str, plural: str) -> str:
     """`job 7 of it runs`, `jobs 7, 8 of it run`."""
-    return f"job{'s' if len(ids) > 1 else ''} {', '.join(ids)} of it {more if len(ids) > 1 else one}"
+    return f"job{'s' if len(ids) > 1 else ''} {', '.join(ids)} of it {plural if len(ids) > 1 else singular}"

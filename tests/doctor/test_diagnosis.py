@@ -62,7 +62,7 @@ def test_of_a_disk_doctor_says(disk: Disk, levels: list[tuple[str, str]], words:
 
 
 def test_a_local_disk_that_nodes_have_is_fine() -> None:
-    assert worst(list(of_disk(replace(SHARED, reach="local"), seen=True))) == []
+    assert worst(list(of_disk(replace(SHARED, reach="local"), on_nodes=True))) == []
 
 
 def test_a_local_disk_is_fine_where_runs_are_processes_of_this_machine() -> None:
