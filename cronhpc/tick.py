@@ -9,10 +9,11 @@ the second step and prints the very value that the third one would carry out.
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 from cronhpc.batch.port import Batch, BatchError
 from cronhpc.batch.process import elapsed
-from cronhpc.core.model import SCHEDULED, Call, CronhpcError, Done, Outcome, Plan, Problem, World
+from cronhpc.core.model import SCHEDULED, Call, CronhpcError, Done, Outcome, Plan, Problem, Scope, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass, replace
@@ -58,9 +59,11 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
     read nor written.
     """
     looked = elapsed()
-    if not call.link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
+    mine = call.scope is Scope.LINKS  # the lease: `start` and `stop` hold it, and know that this is their cluster
+    is_link = call.link != ""  # on the cluster that it was submitted on
+    if not is_link and not mine and (other := of_other_cluster(site)) is not None:
         raise CronhpcError(other.what, " Nothing was done. ", other.fix)
-    with leased(site, call.link) as holder:
+    with nullcontext() if mine else leased(site, call.link) as holder:
         site = by_its_disks_clock(site, now, clock_verified=call.clock_verified)
         reading = read_world(site, now, call)
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
@@ -74,7 +77,8 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
     lease_holder = str(holder) if holder is not None else ""
     of_page = _page_drawn(site, now) if call.whole else ()
     of_logs = cleaned.problems if cleaned is not None else ()
-    problems = (*reading.problems, *recorded.problems, *of_logs, *of_page, *_alerted(site, recorded, now))
+    of_alerts = () if mine else _alerted(site, recorded, now)
+    problems = (*reading.problems, *recorded.problems, *of_logs, *of_page, *of_alerts)
     unreachable = actor.unreachable or actor.unanswered or reading.world.queue_error
     if not unreachable and planned.wake - now > UNFINISHED_WAKE:
         unreachable = actor.at_submit_limit  # exit 75 makes the link tick again before the deadline

@@ -14,7 +14,19 @@ from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, NoSuchError, UsageError, written_status
 from cronhpc.cli.runs import job_id
-from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
+from cronhpc.core.model import (
+    Call,
+    CronhpcError,
+    Instant,
+    Job,
+    Scope,
+    Settings,
+    StateError,
+    Switch,
+    World,
+    command,
+    joined,
+)
 from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import lease, memory, scheduler
@@ -297,7 +309,8 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
         at = reckoned(site, console.again().now)
         how = started(site.paths)
         whole = (how is not None and not how.way(site.batch.dialect).daemon) or console.keeps_series_only(paths)
-        report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
+        scope = Scope.ALL if whole else Scope.SWITCHES
+        report = tick(site, at.now, Call(scope=scope, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
         return not_done(str(error))
     queue = report.world.queue

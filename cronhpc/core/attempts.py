@@ -565,7 +565,7 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
 
 def withdrawals(world: World) -> Iterator[Withdraw]:
     """All runs that wait for a slot to come, taken back by `stop`: nobody is to come after them."""
-    for claim in world.claims:
+    for claim in world.claims if world.queue is not None else ():
         if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED:
             yield Withdraw(claim.key, claim.name, claim.job_id or "", "the scheduler is stopped", drops=True)
 

@@ -197,6 +197,20 @@ def comment_words(link: LinkRecord) -> str:
     return f"{link.kind} {link.slot} {link.fingerprint}"
 
 
+def wake_of_start(world: World) -> int:
+    """When `start` wants the next tick: a new chain's first link begins at once, which shows that all works.
+
+    A link that waits already stays where it is, unless somebody has put it off. So does one that is due and waits for
+    its turn: to put it off would cost it its place in the queue, and what is due its run.
+    """
+    links, next_one = Links.of(world), boundary(world.now, world.settings.interval)
+    if not links.running and all(unfit(world, job) for job in links.successors):
+        return world.now
+    latest = next_one + world.settings.interval
+    starts = [begins(world, job) or 0 for job in links.successors]
+    return min((at for at in starts if 0 < at <= latest), default=next_one)
+
+
 _START = command("start")
 _WAITS = "it is due, and waits for its turn"
 

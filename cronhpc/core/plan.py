@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     Reason,
     Rerun,
     Result,
+    Scope,
     Skip,
     Stop,
     Submit,
@@ -50,6 +51,9 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
 
     `late`: runs ahead of their time that go for others, as a first try has found.
     """
+    if world.call.scope is Scope.LINKS:
+        back = attempts.withdrawals(world) if world.call.takes_back else ()
+        return Plan((*chain.decide(world, chain.wake_of_start(world)), *back), world.now)
     budget = attempts.Budget.of(world)
     if world.call.only:
         return Plan(_ordered(world, budget), world.now)
@@ -62,7 +66,7 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     decided += (each for each in tried if not isinstance(each, Submit))
     withdrawn = {each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn) for each in decided]
-    if world.call.switches_only:
+    if world.call.scope is Scope.SWITCHES:
         return Plan(tuple(d for d in decided if isinstance(d, Stop | Hold | Unhold | Withdraw)), world.now)
     seen = slots.Seen.of(world)
     # What this very tick cancels or knows to have ended is in no other run's way.

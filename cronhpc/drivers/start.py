@@ -13,23 +13,19 @@ from cronhpc.batch import process
 from cronhpc.batch.port import Batch, BatchError, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
-from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
     TOKEN,
     Call,
-    CancelLink,
     ClaimState,
     CronhpcError,
     Disabled,
     Done,
-    KeepLink,
     LeaveCause,
     LeaveChain,
-    MoveLink,
     Obstacle,
-    Plan,
     Reason,
+    Scope,
     Submit,
     SubmitLink,
     Wait,
@@ -40,9 +36,7 @@ from cronhpc.core.model import (
     command,
 )
 from cronhpc.core.model import Started as HowStarted
-from cronhpc.core.slots import boundary
-from cronhpc.cron.values import count, dataclass, replace
-from cronhpc.engine.act import Actor
+from cronhpc.cron.values import count, dataclass
 from cronhpc.engine.link import (
     add_to_scrontab,
     keep_environment,
@@ -51,7 +45,7 @@ from cronhpc.engine.link import (
     remove_from_scrontab,
     write_link,
 )
-from cronhpc.engine.read import read_world, with_switches
+from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, directory_id, elsewhere, machine_zone, of_other_cluster
 from cronhpc.store import decode, files, lease, scheduler, trust
 from cronhpc.store.damage import fix
@@ -61,12 +55,13 @@ from cronhpc.tick import leased, tick
 from cronhpc.views.chain import runs_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Mapping
     from pathlib import Path
 
-    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
+    from cronhpc.core.model import Job, Key, LinkRecord, Outcome
     from cronhpc.script.dialect import Dialect
     from cronhpc.store.scheduler import SiteChanges
+    from cronhpc.tick import Report
 
 _LOOKS = 5
 
@@ -75,7 +70,6 @@ _LOOKS = 5
 class Started:
     """The chain as it stands after `start` or `stop`."""
 
-    world: World
     outcomes: tuple[Outcome, ...]
     lines: tuple[str, ...] = ()
 
@@ -131,11 +125,11 @@ def start(
         files.remember_place(site.paths)
         if (pid := local_daemon(site)[0]) and not _begun(site.paths).by_hand:
             lines.append(_ended_now(site, pid))
-        world, outcomes = _reconcile(site, now, first=True)
+        report = _set_right(site, now)
+    _must_have_answered(report.world)
     if via.runs_ahead:
-        world, said = _first_tick(site, now)
-        lines += said
-    return Started(world, outcomes, tuple(lines))
+        lines += _first_tick(site, now)
+    return Started(report.outcomes, tuple(lines))
 
 
 def _must_be_startable(site: Site, via: Way, *, anew: bool) -> None:
@@ -181,13 +175,10 @@ def _nodes_must_submit(changes: SiteChanges, via: Way, *, anew: bool) -> None:
         raise CronhpcError(what + "Let a login node do it: " + way + "; where that has changed: " + again)
 
 
-def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
+def _first_tick(site: Site, now: Callable[[], int]) -> list[str]:
     """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
     report = tick(site, now(), Call(anew=True))
-    if report.world.queue is None:
-        raise UnreachableError(
-            f"the batch system does not answer: {report.world.queue_error.rstrip('.')}. Nothing was submitted."
-        )
+    _must_have_answered(report.world)
     outcomes = list(report.outcomes)
     if any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in outcomes):
         time.sleep(FRESH + 1)  # the next tick is an hour away, and nothing would wait in the queue until then
@@ -211,7 +202,7 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
         minute, often = f"*/{step}", f"at least every {step} min"
     log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
     line = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
-    return report.world, [
+    return [
         f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach",
         *(f"not submitted: {' '.join(why.split())}" for why in refused),
         f"now let a login node call the ticks, {often}; a line for crontab -e there:",
@@ -294,6 +285,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
         anew = command("stop") + ", then " + command("start")
         raise CronhpcError(f"{there}: of two, neither sees what the other runs. To have it here: " + anew)
     with leased(site):
+        read_world(site, now())  # what it cannot read, a tick could not
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, HowStarted(Way.LOCAL, at=now(), by=site.user))
         files.remember_place(site.paths)
@@ -306,7 +298,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
             said = f"the daemon runs already: process {pid}"
-        return Started(read_world(site, now()).world, (), (*_way_words(site), said))
+        return Started((), (*_way_words(site), said))
 
 
 def _way_words(site: Site) -> list[str]:
@@ -334,13 +326,16 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     with leased(site):
         if how.via.in_scrontab or may_be_in_scrontab(site.paths):
             lines += remove_from_scrontab(site.paths, environ)
-        world, outcomes = _reconcile(site, now, first=False, by_login=how.via.runs_ahead, other_cluster=other_cluster)
+        report = None if other_cluster else _set_right(site, now, takes_back=how.via.runs_ahead)
+        world = report.world if report is not None else read_world(site, now()).world
+    _must_have_answered(world, "It is marked as stopped; what waits ends when it starts")
+    outcomes = report.outcomes if report is not None else ()
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if number := sum(bool(each.job_id) for each in withdrawn):
         lines.append(f"cancelled {count(number, 'run')} that waited in the queue for a time to come")
     asked = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.REFUSED]
     lines += _ahead_words(site.batch.dialect, world, {each.key for each in withdrawn}, {each.key for each in asked})
-    return Started(world, outcomes, tuple(lines))
+    return Started(outcomes, tuple(lines))
 
 
 def _ahead_words(dialect: Dialect, world: World, withdrawn: Container[Key], asked: Container[Key]) -> list[str]:
@@ -424,70 +419,22 @@ class UnreachableError(CronhpcError):
     passing = True
 
 
-def _reconcile(
-    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False, other_cluster: bool = False
-) -> tuple[World, tuple[Outcome, ...]]:
-    """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet.
-
-    What a login node has submitted ahead ends with its ticks, its runs otherwise go on after `stop`. `other_cluster`:
-    the chain is in that one's queue, and what is not listed here is not ended by its id.
-    """
+def _set_right(site: Site, now: Callable[[], int], *, takes_back: bool = False) -> Report:
+    """The chain's part of a pass; looked at again while a link that just started has not queued its successor yet."""
+    call = Call(scope=Scope.LINKS, takes_back=takes_back)
     for look in range(_LOOKS):
-        world = read_world(site, now()).world
-        if world.queue is None:
-            done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
-            raise UnreachableError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
-        decisions = tuple(_first_now(world, chain.decide(world, _wake(world)), first=first))
-        if not first and by_login:
-            decisions += tuple(withdrawals(world))
-        decisions = () if other_cluster else decisions
-        left_alone = next((d for d in decisions if isinstance(d, LeaveChain)), None)
-        if left_alone is None or left_alone.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
+        if look:
+            time.sleep(2)
+        report = tick(site, now(), call)
+        left_alone = (d.cause for d in report.plan.decisions if isinstance(d, LeaveChain))
+        if LeaveCause.LINK_AT_WORK not in left_alone:
             break
-        time.sleep(2)
-    outcomes = Actor(site, with_switches(site, world)).carry_out(Plan(decisions, world.now))
-    _note_successor(site.paths, outcomes)
-    return world, outcomes
+    return report
 
 
-def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> None:
-    """A first link that fails before it notes a successor of its own was on a node that could not run it."""
-    for each in outcomes:
-        if isinstance(each.decision, SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
-            with suppress(OSError):
-                scheduler.remember_successor(paths, each.job_id)
-
-
-def _wake(world: World) -> int:
-    """A link that waits already stays where it is, unless somebody has put it off; so does one that waits for its turn.
-
-    However long that has been due: to put it off would cost it its place in the queue, and what is due its run.
-    """
-    next_one = boundary(world.now, world.settings.interval)
-    latest = next_one + world.settings.interval
-    starts = [chain.begins(world, job) or 0 for job in chain.Links.of(world).successors]
-    return min((at for at in starts if 0 < at <= latest), default=next_one)
-
-
-def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:
-    """A new chain's first link begins at once: it looks at what is due, and shows that all works.
-
-    Those ahead of it (prequeue) come an interval earlier each, so that they follow it without a gap.
-    """
-    kinds = CancelLink | SubmitLink | MoveLink | KeepLink | LeaveChain
-    rows: list[Decision] = [d for d in decisions if isinstance(d, kinds)]
-    stands = any(isinstance(d, KeepLink | MoveLink) and d.kind == chain.SUCCESSOR for d in rows)
-    if not first or stands or chain.Links.of(world).running:
-        return rows
-    found: list[Decision] = []
-    at = world.now
-    for row in rows:
-        if isinstance(row, SubmitLink) and row.kind == chain.SUCCESSOR:
-            found.append(replace(row, at=at))
-            at = row.at
-        else:
-            found.append(row)
-    return found
+def _must_have_answered(world: World, done: str = "Nothing was submitted") -> None:
+    if world.queue is None:
+        raise UnreachableError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
 
 
 # --- the daemon where there is no batch system ------------------------------------------------------------------------

@@ -65,6 +65,9 @@ class Recorded:
 
 def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> Recorded:
     """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
+    if reading.world.call.scope is model.Scope.LINKS:
+        _note_successor(site.paths, outcomes)
+        return Recorded(())
     keeper = _Keeper(site, reading, plan, outcomes)
     problems: list[Problem] = []
     vital = (keeper.write_history, keeper.write_memory, keeper.forget_claims)  # each after the one before
@@ -79,6 +82,14 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
     remembered = [*keeper.failed_by_hand, *keeper.alerts] if keeper.saved else []  # else told by the tick that can
     found = alerts.gathered([*remembered, *_of_disk(site.paths, site.settings, reading.world.now, problems)])
     return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
+
+
+def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> None:
+    """A first link that fails before it notes a successor of its own was on a node that could not run it."""
+    for each in outcomes:
+        if isinstance(each.decision, model.SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
+            with suppress(OSError):
+                scheduler.remember_successor(paths, each.job_id)
 
 
 def _of_disk(paths: Paths, settings: Settings, now: int, problems: Sequence[Problem]) -> list[Alert]:

@@ -30,6 +30,7 @@ from cronhpc.core.model import (
     Outcome,
     Problem,
     Result,
+    Scope,
     Settings,
     Skip,
     Stop,
@@ -43,12 +44,29 @@ from cronhpc.core.model import (
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_key, text_key
 from cronhpc.cron.values import by_field, dataclass, defaults
-from cronhpc.drivers import start
+from cronhpc.engine import record
 from cronhpc.engine.act import Actor
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
-from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, planned, said, state, switch, world
+from tests.worlds import (
+    ID,
+    PRINT,
+    at,
+    chain,
+    claim,
+    clock,
+    entry,
+    held,
+    job,
+    key,
+    link,
+    planned,
+    said,
+    state,
+    switch,
+    world,
+)
 
 E = entry(deadline=3600)
 USED = {"e": state("14:00")}
@@ -933,7 +951,7 @@ def test_the_first_link_is_noted_so_that_its_failed_launch_is_known(tmp_path: Pa
     paths.scheduler.mkdir()
     kinds = (("spare", "70"), ("successor", "71"))
     outcomes = [Outcome(SubmitLink(kind, 100, ""), Done.OK, job_id=number) for kind, number in kinds]
-    start._note_successor(paths, outcomes)
+    record._note_successor(paths, outcomes)
     assert scheduler.successor_noted(paths) == "71"
 
 
@@ -1092,17 +1110,62 @@ def test_what_a_tick_submits_as_a_link(tmp_path: Path, kind: str, drops: str, fa
     ],
 )
 def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: Job, expected: list[str]) -> None:
-    w = linked(first, SPARE, self_id="")
-    decisions = core_chain.decide(w, start._wake(w))
-    assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
+    assert planned(linked(first, SPARE, self_id="", scope=Scope.LINKS)) == expected
 
 
 def test_links_ahead_of_one_that_waits_for_its_turn_stay_where_they_are() -> None:
     jobs = (replace(link(11, "14:30", reason="Resources"), start=None), link(13, "16:00"), link(14, "17:00"), SPARE)
-    w = linked(*jobs, self_id="", facts={"prequeue": 3})
-    decisions = core_chain.decide(w, start._wake(w))
-    kept = ["keep successor 11", "keep successor 13", "keep successor 14", "keep spare 12"]
-    assert [said(each) for each in start._first_now(w, decisions, first=True)] == kept
+    w = linked(*jobs, self_id="", facts={"prequeue": 3}, scope=Scope.LINKS)
+    assert planned(w) == ["keep successor 11", "keep successor 13", "keep successor 14", "keep spare 12"]
+
+
+def started(*jobs: Job, **more: Any) -> World:
+    """`start` (or `stop`) looks, at 15:00:05."""
+    made = linked(*jobs, self_id="", scope=Scope.LINKS, **more)
+    return replace(made, chain=replace(made.chain, wanted=not made.chain.stopped))
+
+
+RUNS_AHEAD = tuple(claim("e", clock, ClaimState.RELEASED, "7", holds="x") for clock in ("15:00", "16:00"))
+STARTS = {
+    "a new chain begins at once, with a spare behind": (started(), ["submit successor 15:00", "submit spare 16:30"]),
+    "those ahead of it follow each an interval later": (
+        started(facts={"prequeue": 3}),
+        [*(f"submit successor {clock}" for clock in ("15:00", "16:00", "17:00")), "submit spare 16:30"],
+    ),
+    "a link that has just started has not queued its successor yet": (
+        started(link(10, "15:00", status="RUNNING")),
+        ["leave"],
+    ),
+    "one that has, but it is gone: the next comes in time, and not beside it": (
+        started(link(10, "15:00", status="RUNNING"), facts={"successor_noted": "11"}),
+        ["submit successor 16:00", "submit spare 16:30"],
+    ),
+    "what waits holds a text of before: at once in its place": (
+        started(replace(NEXT, comment=NEXT.comment.replace(PRINT, "0ld")), SPARE),
+        ["cancel successor 11", "submit successor 15:00", "keep spare 12"],
+    ),
+    "an administrator holds the link": (started(link(11, "16:00", reason="JobHeldAdmin"), SPARE), ["leave"]),
+    "stop: links go, runs go on": (
+        started(NEXT, SPARE, facts={"stopped": True}, claims=RUNS_AHEAD),
+        ["cancel successor 11", "cancel spare 12"],
+    ),
+    "stop where a login node submits: what waits for a slot to come goes, too": (
+        started(facts={"stopped": True}, claims=RUNS_AHEAD, takes_back=True),
+        ["withdraw 7"],
+    ),
+    "… and the queue does not answer": (
+        replace(started(facts={"stopped": True}, claims=RUNS_AHEAD, takes_back=True), queue=None),
+        [],
+    ),
+    "start, and the queue does not answer": (replace(started(), queue=None), []),
+}
+
+
+@pytest.mark.parametrize(("seen", "expected"), STARTS.values(), ids=STARTS)
+def test_start_and_stop_decide_on_links_alone(seen: World, expected: list[str]) -> None:
+    decisions = plan(seen).decisions
+    at = [f" {clock(each.at)}" if isinstance(each, SubmitLink) else "" for each in decisions]
+    assert [said(each) + instant for each, instant in zip(decisions, at, strict=True)] == expected
 
 
 def test_a_version_whose_entries_have_a_field_more_withdraws_no_run_that_waits() -> None:

@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     KillRecord,
     Outcome,
     Result,
+    Scope,
     Series,
     Stop,
     Submit,
@@ -652,7 +653,7 @@ def test_a_job_is_said_in_these_words(row: Job, words: str) -> None:
 def test_who_has_stopped_the_scheduler_gets_switches_alone() -> None:
     """Nothing is submitted by a `kill`: due slots wait for `start`."""
     w = replace(on("ft", jobs=(FOREIGN,), entries=(entry(),)), chain=chain())
-    assert [said(d) for d in plan(replace(w, call=Call(switches_only=True))).decisions] == ["ft: end 8"]
+    assert [said(d) for d in plan(replace(w, call=Call(scope=Scope.SWITCHES))).decisions] == ["ft: end 8"]
     assert len(plan(w).decisions) > 1
 
 

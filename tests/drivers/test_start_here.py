@@ -212,7 +212,7 @@ def test_start_under_a_limit_that_is_known_says_how_often_to_tick(
     monkeypatch.setattr(start, "tick", lambda *_: Report(seen, planned, outcomes))
     monkeypatch.setattr(start, "directory_id", lambda _: "3")
     site: Any = SimpleNamespace(paths=Paths(tmp_path), settings=seen.settings)
-    _, lines = start._first_tick(site, lambda: seen.now)
+    lines = start._first_tick(site, lambda: seen.now)
     assert lines[0].startswith(f"submitted {len(first) - 1} runs of the next 29 min, as no more jobs fit")
     assert any("at least every 20 min" in each for each in lines)
 
@@ -249,5 +249,5 @@ def test_a_login_node_is_not_told_that_runs_are_queued_for_longer_than_they_are(
     shell: Shell, ahead: str, told: str
 ) -> None:
     (shell.cron / "cronhpc.yaml").write_text(f"scheduler: {{ahead: {ahead}}}\n")
-    _, lines = start._first_tick(open_site(None, "local", shell.environ), later)
+    lines = start._first_tick(open_site(None, "local", shell.environ), later)
     assert lines[0].startswith(f"submitted 0 runs of the next {told};")

@@ -209,6 +209,14 @@ class Rerun:
     tasks: str = ""  # of an array: the only ones to run, as sbatch takes them; "": all
 
 
+class Scope(StrEnum):
+    """What a pass decides on."""
+
+    ALL = "all"
+    SWITCHES = "switches"  # the owner's order where no tick of the scheduler comes
+    LINKS = "links"  # `start` and `stop`: runs go on
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Who calls a tick, and what for. All left out: one of the scheduler's own, which decides on everything."""
@@ -221,12 +229,13 @@ class Call:
     rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
     side_by_side: bool = False  # of that entry: also while a run of it has not ended
     anew: bool = False  # `start`, where it submits: what was cancelled with all else is queued once more
-    switches_only: bool = False  # the owner's order where no tick of the scheduler comes: nothing else is decided
+    scope: Scope = Scope.ALL
+    takes_back: bool = False  # `stop` of a login node's ticks: what they have submitted ahead
 
     @property
     def whole(self) -> bool:
         """Whether all is decided on, as by a tick of the scheduler: then this look counts as one."""
-        return not self.only and not self.switches_only
+        return not self.only and self.scope is Scope.ALL
 
 
 SCHEDULED = Call()
