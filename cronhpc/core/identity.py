@@ -30,6 +30,7 @@ from cronhpc.core.model import (
     entry_id,
     link_names,
     standing_for,
+    task_ranges,
 )
 from cronhpc.cron.values import dataclass
 
@@ -367,19 +368,41 @@ def unlisted(world: World) -> Iterator[Job]:
 
 
 def queued(world: World) -> int:
-    """How many jobs of this user are in the queue, with those that it does not show yet."""
-    return len({job.id for job in (*world.listed, *unlisted(world)) if job.live})
+    """How many jobs of this user are in the queue as a limit counts them, with those that it does not show yet."""
+    listed = {(job.id, job.tasks) for job in world.listed if job.live}
+    claims = {claim.job_id: claim for claim in world.claims}
+    hidden = (claims.get(job.id) for job in unlisted(world))
+    sizes = [_counted(world, tasks) for _, tasks in listed]
+    return sum([*sizes, *(counted(world, claim) if claim else 1 for claim in hidden)])
+
+
+def counted(world: World, each: Claim | Submit | Withdraw) -> int:
+    """How many jobs of an attempt a limit counts: of an array its tasks, all or those that are asked for."""
+    entry = world.known().get(each.key.entry)
+    asked = "" if isinstance(each, Withdraw) else each.tasks
+    return _counted(world, asked or (str(entry.array) if entry is not None else ""))
+
+
+def _counted(world: World, tasks: str) -> int:
+    return 1 if world.dialect.arrays_count_once else max(1, sum(map(len, task_ranges(tasks))))
 
 
 def job_limit(world: World, outcomes: Sequence[Outcome]) -> int:
-    """Of this user's jobs in the queue, as what came of a tick shows; 0: none is known, or there are more than that."""
+    """Of this user's jobs in the queue, as what came of a tick shows; 0: none is known.
+
+    Where more fit than that, it was raised, or others leave more of it: twice as many are tried, until one is refused.
+    """
     met, before = any(outcome.obstacle is Obstacle.SUBMIT_LIMIT for outcome in outcomes), world.kept.job_limit
     jobs = queued(world) if met or before else 0
     for outcome in outcomes:
-        submitted = bool(outcome.job_id) or (met and outcome.obstacle is Obstacle.NO_ANSWER)
-        jobs += isinstance(outcome.decision, Submit | SubmitLink) and submitted
-        jobs -= isinstance(outcome.decision, Withdraw) and outcome.done is Done.OK and not outcome.decision.gone
-    return max(jobs, 1) if met else before if jobs <= before else 0
+        decision, submitted = outcome.decision, bool(outcome.job_id) or (met and outcome.obstacle is Obstacle.NO_ANSWER)
+        if isinstance(decision, Submit) and submitted:
+            jobs += counted(world, decision)
+        elif isinstance(decision, Withdraw) and outcome.done is Done.OK and not decision.gone:
+            jobs -= counted(world, decision)
+        else:
+            jobs += isinstance(decision, SubmitLink) and submitted
+    return max(jobs, 1) if met else 2 * jobs if 0 < before < jobs else before
 
 
 def _unlisted(world: World, job_id: str | None, name: str, at: int) -> Job | None:

@@ -14,9 +14,12 @@ For one entry and one slot the first rule that applies decides, and its name is 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.attempts import suspended_now
-from cronhpc.core.identity import Absence, Lives, queued, runs
+from cronhpc.core.identity import Absence, Lives, counted, queued, runs
 from cronhpc.core.model import (
     NEW_STATE,
     Claim,
@@ -297,22 +300,25 @@ def _places(
     the limit may have been raised.
     """
     limit = world.kept.job_limit if world.chain.via.runs_ahead else 0
-    if not limit or (jobs := queued(world)) > limit:
+    if not limit:
         return len(ahead), []
+    limit = max(limit, jobs := queued(world))
     why = f"{_fitting(limit)}, and others come first"
-    going = {each.key for each in decided if isinstance(each, Withdraw) and each.job_id and not each.gone}
+    going = {each.key: each for each in decided if isinstance(each, Withdraw) and each.job_id and not each.gone}
     waiting = [each for claims in lives.by_entry.values() for each in claims if each.holds and each.key not in going]
     waiting = [each for each in waiting if each.key.slot > world.now and not runs(world, each)]
-    due = sum(isinstance(each, Submit) for each in decided)
-    places = max(0, limit - jobs + len(going) + len(waiting) - due)
+    due = sum(counted(world, each) for each in decided if isinstance(each, Submit))
+    freed = sum(counted(world, each) for each in going.values()) + sum(counted(world, each) for each in waiting)
+    places = limit - jobs + freed - due
     in_order: list[Claim | Submit] = sorted((*waiting, *ahead), key=lambda each: each.key.slot)
+    fit = bisect_right(list(accumulate(counted(world, each) for each in in_order)), places)
     late = [
         row
-        for each in in_order[places:]
+        for each in in_order[fit:]
         if isinstance(each, Claim) and each.state is ClaimState.RELEASED and not each.taken_back
         for row in attempts.taken_back(world, each, world.known().get(each.key.entry), why)
     ]
-    return sum(isinstance(each, Submit) for each in in_order[:places]) + (not going), late
+    return sum(isinstance(each, Submit) for each in in_order[:fit]) + (not going), late
 
 
 def _earliest_first(ahead: Sequence[Submit], fit: int, limit: int, budget: attempts.Budget) -> Iterator[Decision]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
 from cronhpc.core.attempts import with_log
-from cronhpc.core.identity import absences, queued
+from cronhpc.core.identity import absences, counted, queued
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -162,7 +162,8 @@ class Submitter:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
         prepared: list[Submit] = []
         limit = self.world.kept.job_limit
-        one_by_one = bool(limit) and queued(self.world) + len(rows) > limit  # else chance decided who is taken
+        asked = sum(counted(self.world, row) for row in rows) if limit else 0
+        one_by_one = asked > 0 and queued(self.world) + asked > limit  # else chance decided who is taken
         for row in rows:
             if row.begin is not None and self.frees and limit:
                 self.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")

@@ -60,6 +60,7 @@ class Dialect:
     minutes: bool = False  # it tells the minute alone in which a job began that runs
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     force: str = ""  # and what forgets a job whose node does not answer for it
+    arrays_count_once: bool = False  # where it limits how many jobs a user has; elsewhere each task counts
     links: bool = False  # its jobs can be the scheduler's own
     lacks: tuple[tuple[str, str], ...] = ()  # commands of ours that are not here, and why
 
@@ -126,6 +127,7 @@ GRID_ENGINE = Dialect(
     past="qacct -j JOB",
     clear="qmod -cj",
     force="qdel -f",
+    arrays_count_once=True,
     job=JobVariables(
         "JOB_ID",
         restarts="RESTARTED",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.identity import job_limit
+from cronhpc.core.identity import job_limit, queued
 from cronhpc.core.model import (
     Claim,
     ClaimState,
@@ -35,6 +35,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_of, text_key
+from cronhpc.script.dialect import GRID_ENGINE
 from tests.worlds import at, chain, claim, entry, job, planned, state, world
 
 HOUR = 3600
@@ -218,6 +219,50 @@ def test_a_submission_without_an_answer_counts_where_the_limit_is_met(known: int
     done = Outcome(row, Done.OK, job_id="9")
     lost = Outcome(row, Done.PASSING, obstacle=Obstacle.NO_ANSWER)
     assert job_limit(seen, (done, lost, Outcome(row, Done.REFUSED, obstacle=Obstacle.SUBMIT_LIMIT))) == limit
+
+
+HELD_BACK = {
+    "nothing was refused: what is known stays so": ([Done.OK], 6, 6),
+    "one more fits than was known: a few more are tried at the next tick, and not the whole day": (
+        [Done.OK] * 2,
+        6,
+        14,
+    ),
+    "none is known": ([Done.OK], 0, 0),
+    "one more fits, and the next one is refused": ([Done.OK, Done.OK, Done.REFUSED], 6, 7),
+}
+
+
+@pytest.mark.parametrize(("ends", "known", "then"), HELD_BACK.values(), ids=HELD_BACK)
+def test_a_limit_that_is_known_is_not_forgotten(ends: list[Done], known: int, then: int) -> None:
+    [row] = [each for each in plan(few(only="a", job_limit=0)).decisions if isinstance(each, Submit)]
+    met = {Done.REFUSED: Obstacle.SUBMIT_LIMIT}
+    outcomes = [Outcome(row, end, job_id="9" if end is Done.OK else None, obstacle=met.get(end)) for end in ends]
+    assert job_limit(few(job_limit=known), outcomes) == then
+
+
+def test_where_more_jobs_are_there_than_the_limit_that_is_known_one_more_is_tried() -> None:
+    """The whole day was, each few ticks: claimed, and one refused."""
+    many = tuple(entry(name, "30 20 * * *") for name in "cdefgh")
+    used = {name: state("08:00") for name in "abcdefgh"}
+    seen = few(job_limit=4, entries=(entry("a", "0 * * * *"), entry("b", "30 * * * *"), *many), states=used)
+    tried = [d for d in plan(seen).decisions if isinstance(d, Submit) and d.begin]
+    assert len(tried) == 1
+
+
+def test_an_arrays_tasks_count_as_a_site_counts_them() -> None:
+    seen = few(jobs=(job(100), job(9, tasks="3"), job(9, "PENDING", tasks="[5-9%2]")), claims=())
+    assert queued(seen) == 7
+    assert queued(replace(seen, dialect=GRID_ENGINE)) == 3
+    array = entry("a", "0 * * * *", array="1-4")
+    hidden = claim("a", "09:00", ClaimState.RELEASED, "55")
+    assert queued(few(entries=(array,), claims=(replace(hidden, at=at("08:00")),), jobs=(job(100),))) == 5
+    assert planned(few(entries=(array,), claims=(), jobs=(job(100), job(101)))) == [
+        "ahead 09:00 begin 09:00",
+        "wait 10:00 not due",
+    ], "the earliest is tried though it does not fit: the limit may have been raised"
+    row = next(d for d in plan(few(entries=(array,), job_limit=0)).decisions if isinstance(d, Submit))
+    assert job_limit(few(entries=(array,), job_limit=5), [Outcome(row, Done.OK, job_id="9")]) == 18
 
 
 def test_a_run_by_hand_has_the_place_of_the_latest_run_ahead() -> None:
