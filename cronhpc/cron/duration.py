@@ -49,14 +49,14 @@ def format_duration(seconds: int) -> str:
 
 
 def _wrong(text: str) -> DurationError:
-    shown = ascii(text if len(text) <= 40 else text[:37] + "...")[1:-1]  # noqa: PLR2004  # about what a line of a terminal holds
+    short = ascii(text if len(text) <= 40 else text[:37] + "...")[1:-1]  # noqa: PLR2004  # about what a line of a terminal holds
     if re.fullmatch(_NUMBER, text):
-        return DurationError(text, f'"{shown}" has no unit.', f"Write {text}s, {text}m, {text}h or {text}d.")
+        return DurationError(text, f'"{short}" has no unit.', f"Write {text}s, {text}m, {text}h or {text}d.")
     nearly = _NEARLY.fullmatch(text.strip())
     if nearly:
         seconds = round(float(nearly["number"]) * UNITS[nearly["unit"].lower()])
-        return DurationError(text, f'"{shown}" is not a duration.', f"Write {format_duration(seconds)}.")
+        return DurationError(text, f'"{short}" is not a duration.', f"Write {format_duration(seconds)}.")
     joined = "".join(text.split())
     if joined != text and joined and _DURATION.fullmatch(joined):
-        return DurationError(text, f'"{shown}" has a blank in it.', f"Write {joined}.")
-    return DurationError(text, f'"{shown}" is not a duration.', _EXAMPLES)
+        return DurationError(text, f'"{short}" has a blank in it.', f"Write {joined}.")
+    return DurationError(text, f'"{short}" is not a duration.', _EXAMPLES)

@@ -153,9 +153,9 @@ def _six(words: list[str]) -> Foreign | None:
     if count == len(UNITS) + 2:
         return _quartz(quartz, words[1:6], second=words[0], year=words[6])
     if marked and marked[0] in {2, 4}:
-        found = _quartz(_EVENTBRIDGE, words[:5], year=words[5])
-        besides = f"{found.instead} EventBridge runs by UTC: add --timezone=UTC for the same times.".lstrip()
-        return replace(found, instead=besides) if found.write else found
+        foreign = _quartz(_EVENTBRIDGE, words[:5], year=words[5])
+        besides = f"{foreign.instead} EventBridge runs by UTC: add --timezone=UTC for the same times.".lstrip()
+        return replace(foreign, instead=besides) if foreign.write else foreign
     if marked:
         return _quartz(quartz, words[1:], second=words[0])
     plain = f"{count} fields: {_SECONDS}"
@@ -241,7 +241,7 @@ def _weekdays(word: str) -> str:
     """Quartz's weekdays, 1-7 from Sunday, by their names; raises ValueError with a sentence."""
     if word in {"*", "?"}:
         return "*"
-    found: set[int] = set()
+    days: set[int] = set()
     for part in word.split(","):
         match = re.fullmatch(r"(\*|[0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?(?:/(\d+))?", part)
         if match is None:
@@ -249,8 +249,8 @@ def _weekdays(word: str) -> str:
         first = 0 if match[1] == "*" else _quartz_day(match[1])
         last = _quartz_day(match[2]) if match[2] else 6 if match[3] or match[1] == "*" else first
         span = last - first if last >= first else last - first + 7
-        found |= {(first + step) % 7 for step in range(0, span + 1, max(1, int(match[3] or 1)))}
-    return named_weekdays(found)
+        days |= {(first + step) % 7 for step in range(0, span + 1, max(1, int(match[3] or 1)))}
+    return named_weekdays(days)
 
 
 def _quartz_day(word: str) -> int:

@@ -88,7 +88,7 @@ class Fields(NamedTuple):
     @property
     def text(self) -> str:
         """The canonical text: parsing it again gives the same fields."""
-        return " ".join(one.text for one in self)
+        return " ".join(field.text for field in self)
 
     @property
     def wildcard(self) -> bool:
@@ -158,7 +158,7 @@ _SHOWN = 60
 FIVE = "Five fields are needed: minute, hour, day of month, month, day of week"
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """`text` fit for a message: short, and without characters that a terminal would act upon."""
     short = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in short)
@@ -287,7 +287,7 @@ def steps_beyond(text: str) -> tuple[tuple[str, str], ...]:
         return ()
     pairs = zip(UNITS, text.split(), strict=True)
     elements = ((unit, element) for unit, word in pairs for element in word.split(","))
-    return tuple(found for unit, element in elements if (found := _step_beyond(unit, element)))
+    return tuple(filter(None, (_step_beyond(unit, element) for unit, element in elements)))
 
 
 # --- the whole schedule -------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class ScheduleError(CronhpcError):
     """
 
     def __init__(self, text: str, position: int, what: str, fix: str) -> None:
-        super().__init__(f'"{shown(text)}": {what} {fix}')
+        super().__init__(f'"{printable(text)}": {what} {fix}')
         self.text = text
         self.position = position
         self.what = what
@@ -366,7 +366,7 @@ def strict_fields(text: str, hash_key: str = "") -> Fields:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
     odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))
     if odd:
-        what = f'"{shown(odd.group())}" is no blank.'
+        what = f'"{printable(odd.group())}" is no blank.'
         raise ScheduleError(text, odd.start(), what, "Write it on one line, with plain spaces.")
     words = [(match.start(), match.group()) for match in re.finditer(r"\S+", text)]
     if len(words) != len(UNITS):
@@ -409,13 +409,13 @@ def _field(text: str, unit: Unit, hash_key: str, at: int, word: str) -> Field:
     star_step = None
     for place, element in enumerate(word.split(",")):
         try:
-            found = _values(unit, element, hash_key)
+            numbers = _values(unit, element, hash_key)
         except _ElementError as error:
             what, fix = error.args
-            raise ScheduleError(text, at, f'{unit.name} "{shown(element)}": {what}', fix) from None
+            raise ScheduleError(text, at, f'{unit.name} "{printable(element)}": {what}', fix) from None
         if place == 0 and element.startswith("*"):
-            star_step = found.step
-        values.update(found)
+            star_step = numbers.step
+        values.update(numbers)
         at += len(element) + 1
     return field_of(unit, values, star_step)
 

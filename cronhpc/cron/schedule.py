@@ -111,8 +111,8 @@ def _with_counterpart(error: ScheduleError) -> ScheduleError:
     """The same of a schedule that another scheduler would take, with its counterpart as the fix (foreign.py)."""
     from cronhpc.cron.foreign import recognised
 
-    found = recognised(error.text)
-    return error if found is None else ScheduleError(error.text, error.position, found.what, found.fix)
+    foreign = recognised(error.text)
+    return error if foreign is None else ScheduleError(error.text, error.position, foreign.what, foreign.fix)
 
 
 def _every(text: str, plain: str) -> tuple[int, str]:
@@ -131,7 +131,7 @@ def _every(text: str, plain: str) -> tuple[int, str]:
         raise ScheduleError(text, position, error.what, error.fix) from error
     if not _SHORTEST <= seconds <= _LONGEST:
         fix = f"Write {format_duration(_SHORTEST)} to {format_duration(_LONGEST)}."
-        raise ScheduleError(text, position, f'"{grammar.shown(duration)}" is no usable time between two runs.', fix)
+        raise ScheduleError(text, position, f'"{grammar.printable(duration)}" is no usable time between two runs.', fix)
     return seconds, format_duration(seconds)
 
 
@@ -181,7 +181,8 @@ def _skips(schedule: Schedule, change: zones.Change) -> bool:
 def _waited_for(zone: ZoneInfo, at: int) -> int:
     """The wall clock before which fixed times have run already, where the clock has just gone back."""
     recent = zones.changes(zone, at - _WAITED_FOR, at)
-    return max((one.epoch + one.before for one in recent if -_WAITED_FOR <= one.jump < 0), default=zones.FIRST)
+    walls = (change.epoch + change.before for change in recent if -_WAITED_FOR <= change.jump < 0)
+    return max(walls, default=zones.FIRST)
 
 
 def _first_wall(schedule: Schedule, wall: int) -> int:
@@ -190,10 +191,10 @@ def _first_wall(schedule: Schedule, wall: int) -> int:
 
     stepper = copy(_stepper(schedule.canonical))  # it keeps its place in itself
     try:
-        found = stepper.get_next(datetime, start_time=_NAIVE_EPOCH + timedelta(seconds=wall - 1), update_current=False)
+        slot = stepper.get_next(datetime, start_time=_NAIVE_EPOCH + timedelta(seconds=wall - 1), update_current=False)
     except (ValueError, OverflowError) as error:  # croniter's way to say that it reached the end of the calendar
         raise _out_of_time(schedule) from error
-    return (found - _NAIVE_EPOCH) // timedelta(seconds=1)
+    return (slot - _NAIVE_EPOCH) // timedelta(seconds=1)
 
 
 @lru_cache(maxsize=1)
@@ -201,12 +202,12 @@ def _croniter() -> type[croniter]:
     """Its import asks the program `file` how wide this Python is: a process, by PATH, without a time-out. Not here."""
     import platform
 
-    asked = platform.architecture
+    architecture = platform.architecture
     platform.architecture = lambda *_, **__: ("", "")
     try:
         from croniter import croniter
     finally:
-        platform.architecture = asked
+        platform.architecture = architecture
     return croniter
 
 
@@ -261,22 +262,22 @@ def between(schedule: Schedule, after: int, until: int) -> list[int]:
     if fields is None or next(schedule.changes(after - _BACK, until), None) is not None:
         return _one_by_one(schedule, after, until)
     ahead = zones.offset(schedule.zone, after)
-    found = []
+    slots = []
     for day in range((after + ahead) // zones.DAY, (until + ahead) // zones.DAY + 1):
         if _matches(fields, date.fromordinal(_FIRST_DAY + day)):
             start = day * zones.DAY - ahead
-            found += [start + 3600 * h + 60 * m for h in fields.hour.values for m in fields.minute.values]
-    return [slot for slot in found if after < slot <= until]
+            slots += [start + 3600 * h + 60 * m for h in fields.hour.values for m in fields.minute.values]
+    return [slot for slot in slots if after < slot <= until]
 
 
 def _one_by_one(schedule: Schedule, after: int, until: int) -> list[int]:
-    found: list[int] = []
+    slots: list[int] = []
     try:
         while (after := schedule.next_epoch(after)) <= until:
-            found.append(after)
+            slots.append(after)
     except ScheduleError:  # the end of the calendar
         pass
-    return found
+    return slots
 
 
 def _matches(fields: Fields, day: date) -> bool:
@@ -314,8 +315,8 @@ def _described(expression: str) -> tuple[str, str, str]:
     from cron_descriptor import ExpressionDescriptor, Options
 
     # The locale is given, else the library asks the environment for it, and warns where there is none.
-    said = ExpressionDescriptor(expression, Options(locale_code="en_US", use_24hour_time_format=True))
-    return said.get_full_description(), said.get_day_of_week_description(), said.get_month_description()
+    english = ExpressionDescriptor(expression, Options(locale_code="en_US", use_24hour_time_format=True))
+    return english.get_full_description(), english.get_day_of_week_description(), english.get_month_description()
 
 
 def every_in_words(seconds: int) -> str:

@@ -66,8 +66,8 @@ def set_fields(value: Any) -> dict[str, Any]:
     """The same without the fields that are as they are where nothing is said."""
     kind = type(value)
     if kind not in _USUAL:
-        known = defaults(kind)
-        _USUAL[kind] = [known.get(name, _ABSENT) for name in kind.__slots__]
+        usual_values = defaults(kind)
+        _USUAL[kind] = [usual_values.get(name, _ABSENT) for name in kind.__slots__]
     every = zip(kind.__slots__, value._all(value), _USUAL[kind], strict=False)  # noqa: SLF001 - as above
     return {name: each for name, each, usual in every if each != usual}
 
@@ -83,8 +83,8 @@ def _dataclass(*, slots: Literal[True], frozen: bool = False, order: bool = Fals
     def made(given: type) -> Any:
         body = {name: each for name, each in vars(given).items() if name not in {"__dict__", "__weakref__"}}
         body["__qualname__"] = given.__qualname__
-        said = {name: body.pop(name, _ABSENT) for name in given.__annotations__}
-        fields = {name: each if isinstance(each, _Field) else _Field(each) for name, each in said.items()}
+        annotated = {name: body.pop(name, _ABSENT) for name in given.__annotations__}
+        fields = {name: each if isinstance(each, _Field) else _Field(each) for name, each in annotated.items()}
         body["__slots__"] = tuple(fields)
         body["__match_args__"] = tuple(name for name, each in fields.items() if each.init)
         compared = [name for name, each in fields.items() if each.compare]
@@ -128,20 +128,20 @@ _FEW = 20  # objects: to compile for fewer takes longer than it saves
 
 def _compiled(kind: Any) -> Callable[..., None]:
     """Fields are set by their slots' descriptors: past what makes a class frozen."""
-    known: dict[str, Any] = {"_ABSENT": _ABSENT}
+    namespace: dict[str, Any] = {"_ABSENT": _ABSENT}
     parameters, lines = ["self"], ["pass"]
     for name, each in _FIELDS[kind].items():
-        known |= {f"_set_{name}": getattr(kind, name).__set__, f"_default_{name}": each.default}
+        namespace |= {f"_set_{name}": getattr(kind, name).__set__, f"_default_{name}": each.default}
         value, made = name, f"_made_{name}()"
         if each.default_factory is not None:
-            known[f"_made_{name}"] = each.default_factory
+            namespace[f"_made_{name}"] = each.default_factory
             value = f"{made} if {name} is _ABSENT else {name}" if each.init else made
         if each.init:
             needed = each.default is _ABSENT and each.default_factory is None
             parameters.append(name if needed else f"{name}=_default_{name}")
         lines.append(f"_set_{name}(self, {value})")
-    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines), known)  # noqa: S102 - of our own names
-    made_init: Callable[..., None] = known["__init__"]
+    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines), namespace)  # noqa: S102 - of our own names
+    made_init: Callable[..., None] = namespace["__init__"]
     made_init.__qualname__ = f"{kind.__qualname__}.__init__"  # what a TypeError names
     return made_init
 
@@ -153,11 +153,11 @@ def _standard_fields(kind: type) -> Any:
 
     body: dict[str, Any] = {"__annotations__": kind.__annotations__}
     for name, each in _FIELDS[kind].items():
-        known = {name: getattr(each, name) for name in _Field.__slots__}
-        del known["default" if each.default is _ABSENT else "default_factory"]
+        options = {name: getattr(each, name) for name in _Field.__slots__}
+        del options["default" if each.default is _ABSENT else "default_factory"]
         if each.default is _ABSENT and each.default_factory is None:
-            del known["default_factory"]
-        body[name] = dataclasses.field(**known)
+            del options["default_factory"]
+        body[name] = dataclasses.field(**options)
     return vars(dataclasses.dataclass(type(kind.__name__, (), body)))["__dataclass_fields__"]
 
 
@@ -182,8 +182,8 @@ class _Values:
         return self._compared(self) == self._compared(other) if type(other) is type(self) else NotImplemented
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name, each in _FIELDS[type(self)].items() if each.repr)
-        return f"{type(self).__qualname__}({', '.join(shown)})"
+        pairs = (f"{name}={getattr(self, name)!r}" for name, each in _FIELDS[type(self)].items() if each.repr)
+        return f"{type(self).__qualname__}({', '.join(pairs)})"
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), tuple(getattr(self, name) for name in self.__match_args__)
@@ -218,10 +218,10 @@ if not TYPE_CHECKING:
 
 def grouped(items: Iterable[Item], key: Callable[[Item], By]) -> dict[By, list[Item]]:
     """`items` by what `key` makes of each, in the order in which they come."""
-    found: dict[By, list[Item]] = {}
+    groups: dict[By, list[Item]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 # --- text ---------------------------------------------------------------------------------------------------------
@@ -242,11 +242,11 @@ def were(number: int, noun: str) -> str:
     return f"{count(number, noun)} {'was' if number == 1 else 'were'}"
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `known` most like a misspelt `word`; None where none is as like as `cutoff` (0 to 1)."""
+def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `words` most like a misspelt `word`; None where none is as like as `cutoff` (0 to 1)."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), None)
+    return next(iter(difflib.get_close_matches(word, list(words), 1, cutoff)), None)
 
 
 def digest(data: bytes) -> str:

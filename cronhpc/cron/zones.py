@@ -105,9 +105,9 @@ def changes(zone: ZoneInfo, after: int, until: int) -> Iterator[Change]:
     while start < min(until, LAST):
         end = min(start + DAY, until, LAST)
         while ahead != offset(zone, end):
-            found = _first_with_another(zone, start, end, ahead)
-            yield Change(found, ahead, offset(zone, found))
-            start, ahead = found, offset(zone, found)
+            at = _first_with_another(zone, start, end, ahead)
+            yield Change(at, ahead, offset(zone, at))
+            start, ahead = at, offset(zone, at)
         start = end
 
 

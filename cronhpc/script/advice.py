@@ -81,17 +81,14 @@ def cancelling(dialect: Dialect, *job_ids: str) -> str:
 
 def joined(between: str, parts: Iterable[str]) -> Advice:
     """As `between.join(parts)`, which keeps the text alone."""
-    found: list[str] = []
-    for part in parts:
-        found += [between, part] if found else [part]
-    return Advice(*found)
+    return Advice(*[each for part in parts for each in (between, part)][1:])
 
 
-def text_of(said: str, directory: str) -> str:
-    """`said` with the directory named in its commands; "" where they find it by themselves."""
-    if not isinstance(said, Advice):
-        return said
-    return "".join(part.text(directory) if isinstance(part, Command) else part for part in said.parts)
+def text_of(advice: str, directory: str) -> str:
+    """`advice` with the directory named in its commands; "" where they find it by themselves."""
+    if not isinstance(advice, Advice):
+        return advice
+    return "".join(part.text(directory) if isinstance(part, Command) else part for part in advice.parts)
 
 
 _NO_ADVICE = frozenset({str, int, bool, float, type(None)})  # most of what there is

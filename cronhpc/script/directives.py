@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 def _split(text: str) -> tuple[list[str], int]:
     """The words, and where the reading ends."""
-    found: list[str] = []
+    its_words: list[str] = []
     at = 0
     while True:
         at, word = _BLANKS.match(text, at).end(), ""  # type: ignore[union-attr] # none is a match, too
@@ -63,9 +63,9 @@ def _split(text: str) -> tuple[list[str], int]:
             at = part.end()
         if text[at : at + 1] in {'"', "'"}:
             raise UnclosedQuoteError(text[at])
-        found += [word] if word else []
+        its_words += [word] if word else []
         if not word or text[at : at + 1] == "#":
-            return found, at
+            return its_words, at
 
 
 def cut_at(text: str) -> int:
@@ -85,13 +85,13 @@ def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option,
 @lru_cache(maxsize=1024)  # scripts share such lines
 def _options_of(directives: tuple[tuple[int, str], ...]) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     problems: list[Problem] = []
-    found: list[tuple[str, int]] = []
+    tokens: list[tuple[str, int]] = []
     for number, line in directives:
         its_words, wrong = split_directive(line, SLURM.prefix, number)
-        found += its_words
+        tokens += its_words
         problems += wrong
     options: list[Option] = []
-    for component, its_words in enumerate(_components(found)):
+    for component, its_words in enumerate(_components(tokens)):
         reader = _OptionReader(its_words, component)
         reader.read()
         options += reader.options
@@ -99,10 +99,10 @@ def _options_of(directives: tuple[tuple[int, str], ...]) -> tuple[tuple[Option, 
     return tuple(options), tuple(problems)
 
 
-def _components(found: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+def _components(tokens: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
     """The words of each component of a heterogeneous job: the separator is a word like any other, and comes first."""
     components: list[list[tuple[str, int]]] = [[]]
-    for word, line in found:
+    for word, line in tokens:
         if word in {"hetjob", "packjob"}:
             components.append([])
         else:
@@ -143,8 +143,8 @@ def _fix_of_value(before: Option, rest: list[str]) -> str:
 class _OptionReader:
     """getopt_long over the words of all #SBATCH lines at once, as sbatch does: a value may even be on the next line."""
 
-    def __init__(self, found: list[tuple[str, int]], component: int) -> None:
-        self.words = found
+    def __init__(self, tokens: list[tuple[str, int]], component: int) -> None:
+        self.words = tokens
         self.problems: list[Problem] = []
         self.options: list[Option] = []
         self.at = 0
@@ -318,27 +318,27 @@ def options(data: bytes, *, ignore: bool) -> tuple[tuple[Option, ...], tuple[Pro
     for directive in () if ignore else ("#BSUB", "#PBS"):
         if directive.encode() in data and (lines := _lines(data, directive)):
             read = [split_directive(line, directive, number) for number, line in lines]
-            found, problems = _read([word for words, _ in read for word in words], directive)
-            return found, (*(each for _, wrong in read for each in wrong), *problems)
+            parsed, problems = _read([word for words, _ in read for word in words], directive)
+            return parsed, (*(each for _, wrong in read for each in wrong), *problems)
     return (), ()
 
 
 def _lines(data: bytes, directive: str) -> list[tuple[int, str]]:
-    found = []
+    directives = []
     others = 0
     for number, line in text_lines(data):
         if line.startswith(directive):
-            found.append((number, line))
+            directives.append((number, line))
         others += not line.startswith("#")
         if others > _LINES:
             break
-    return found
+    return directives
 
 
-def _read(found: list[tuple[str, int]], directive: str) -> tuple[tuple[Option, ...], list[Problem]]:
+def _read(tokens: list[tuple[str, int]], directive: str) -> tuple[tuple[Option, ...], list[Problem]]:
     problems: list[Problem] = []
     options: list[Option] = []
-    rest = found[::-1]
+    rest = tokens[::-1]
     while rest:
         word, line = rest.pop()
         word = "-c" if directive == "#BSUB" and word == "-cwd" else word  # sbatch rewrites it so
@@ -352,8 +352,8 @@ def _read(found: list[tuple[str, int]], directive: str) -> tuple[tuple[Option, .
             continue
         value = None if letter in _FLAGS[directive] else word[2:] or (rest.pop()[0] if rest else "")
         written = word if value is None else f"-{letter} {value}"
-        asked = _resources(value or "") if name == "-l" else [(name, value, written)]
-        options += [Option(each, text, line, shown, directive) for each, text, shown in asked if each]
+        settings = _resources(value or "") if name == "-l" else [(name, value, written)]
+        options += [Option(each, text, line, as_written, directive) for each, text, as_written in settings if each]
     return tuple(options), problems
 
 

@@ -143,28 +143,28 @@ def read_cron(lines: tuple[tuple[int, str], ...]) -> tuple[CronLine | None, tupl
 @lru_cache(maxsize=1024)  # scripts share schedules; of `_parse`, too
 def looks_meant(rest: str) -> bool:
     """Whether what follows `#CRON` was meant as a schedule or as policies, and not as prose."""
-    found = rest.split()
-    if not found or rest[0] in ":=_":
+    words = rest.split()
+    if not words or rest[0] in ":=_":
         return False
-    return _looks_like_cron(rest, found) or (rest[0].isspace() and _looks_foreign(found))
+    return _looks_like_cron(rest, words) or (rest[0].isspace() and _looks_foreign(words))
 
 
-def _looks_foreign(found: list[str]) -> bool:
+def _looks_foreign(words: list[str]) -> bool:
     """Whether these words, up to the first policy, are a schedule of another scheduler's."""
     from cronhpc.cron.foreign import recognised
 
-    policies = (at for at, word in enumerate(found) if word.startswith(("--", "#")))
-    return recognised(" ".join(found[: next(policies, len(found))])) is not None
+    policies = (at for at, word in enumerate(words) if word.startswith(("--", "#")))
+    return recognised(" ".join(words[: next(policies, len(words))])) is not None
 
 
-def _looks_like_cron(rest: str, found: list[str]) -> bool:
-    head = found[0].lstrip("\"'")
+def _looks_like_cron(rest: str, words: list[str]) -> bool:
+    head = words[0].lstrip("\"'")
     if head[:1] == "@" or head[:1] in {"-", *DASHES}:
         return rest[0].isspace() and len(head) > 1
     if head.lower() in _NAMES or (head.lower() == "every" and rest[0].isspace()):
         length = 2 if head.lower() == "every" else 1
-        return len(found) == length or (len(found) > length and found[length].startswith(("-", "#")))
-    front = found[:5]
+        return len(words) == length or (len(words) > length and words[length].startswith(("-", "#")))
+    front = words[:5]
     policies = [i for i, word in enumerate(front) if word.startswith(("-", "#"))]
     front = front[: policies[0]] if policies else front
     return bool(_FIELD.match(head)) and 2 * sum(bool(_FIELD.match(w)) for w in front) > len(front)
@@ -191,16 +191,16 @@ def _scron(line: str, number: int) -> Problem:
 
 def _unquoted(text: str) -> list[str]:
     """Words without their quotes; a word that begins with `#` ends the line. Raises UnclosedQuoteError."""
-    found: list[str] = []
+    words: list[str] = []
     at = len(text) - len(text.lstrip())
     while at < len(text) and text[at] != "#":
         match = _WORD.match(text, at)
         end = match.end() if match else at
         if match is None or text[end : end + 1] in {'"', "'"}:
             raise UnclosedQuoteError(text[end])
-        found.append(_QUOTED.sub(lambda m: m[1] or m[2] or "", match[0]))
+        words.append(_QUOTED.sub(lambda m: m[1] or m[2] or "", match[0]))
         at = end + len(text[end:]) - len(text[end:].lstrip())
-    return found
+    return words
 
 
 _CRONTAB_LINE = re.compile(r"\s*(@[a-z]+|(?:\S+\s+){4}\S+)\s+((?:[a-z]\S*\s+\S|[/~.$]\S).*)")

@@ -332,9 +332,9 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
         return "not a size.", "Write a whole number of megabytes, or one with K, M, G or T: 4G."
     if name in COUNTS and not (_fits(r"\s*\+?0*[1-9]\d*", value) and int(value) < 2**31):
         return "not a number above zero.", "Write a whole number."
-    form, *said = _FORMS.get(name, ("",))
-    if said and not _fits(form, value):
-        return said[0], said[1]
+    form, *refusal = _FORMS.get(name, ("",))
+    if refusal and not _fits(form, value):
+        return refusal[0], refusal[1]
     if name == "mail-type" and not MAIL_TYPES & set(re.split(r",\s*", value.lower())):
         types = [each for each in re.split(r"[\s;|:+/]+", value.lower()) if each]
         right = ",".join(types).upper() if MAIL_TYPES.issuperset(types) else nearest_mail_type(value)
@@ -359,8 +359,8 @@ def conflicts(
         every = [o.name for o in present] + [name for name in names if name in added and name not in given]
         if len(every) > 1:
             last = max(present, key=lambda o: o.line)
-            said = " and ".join(f"--{name}" for name in every)
-            yield "E208", f"{said} exclude each other.", last, f"Keep one; --{last.name} is on this line."
+            flags = " and ".join(f"--{name}" for name in every)
+            yield "E208", f"{flags} exclude each other.", last, f"Keep one; --{last.name} is on this line."
             return
     for name, (needs, usual) in _NEEDS.items():
         option = given.get(name)

@@ -51,11 +51,11 @@ class Interpreter:
 @lru_cache(maxsize=64)
 def interpreter(first_line: str) -> Interpreter:
     """Of `#!/bin/bash -l`: bash, login. Of anything else: no name."""
-    found = first_line.removeprefix("#!").split() if first_line.startswith("#!") else []
-    names = [word for word in found if not word.startswith("-") and "=" not in word]
+    words = first_line.removeprefix("#!").split() if first_line.startswith("#!") else []
+    names = [word for word in words if not word.startswith("-") and "=" not in word]
     by_env = bool(names) and names[0].rpartition("/")[2] == "env"
     names = names[1:] if by_env else names
-    flags = [word for word in found[1:] if word.startswith("-")]
+    flags = [word for word in words[1:] if word.startswith("-")]
     login = any(f == "--login" or re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", f) for f in flags)
     path = names[0] if names and (not by_env or "/" in names[0]) else ""
     return Interpreter(names[0].rpartition("/")[2] if names else "", login, path)
@@ -68,7 +68,7 @@ def lex(text: str) -> tuple[Piece, ...]:
     Knows quotes, backslashes, comments and here-documents, which is enough to tell code from data in batch scripts.
     From an unclosed quote on nothing is returned: better silent than wrong.
     """
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     comments: list[Piece] = []  # within the command that is read, and told after it
     heredocs: list[re.Match[str]] = []
     command, begins = "", 0  # its line
@@ -93,13 +93,13 @@ def lex(text: str) -> tuple[Piece, ...]:
                 line += text.count("\n", at, closed.end()) if closed else 0
                 at = closed.end() if closed else at
             if begins:
-                found.append(Piece(begins, command.strip()))
-            found += comments
+                pieces.append(Piece(begins, command.strip()))
+            pieces += comments
             command, begins, comments, heredocs = "", 0, [], []
             if not token[0]:  # the end of the text
                 break
         line += token[0].count("\n")
-    return tuple(found)
+    return tuple(pieces)
 
 
 def _closing_line(heredoc: re.Match[str]) -> re.Pattern[str]:
@@ -125,13 +125,13 @@ def mask(text: str) -> str:
 @lru_cache(maxsize=1024)
 def commands(text: str) -> tuple[tuple[str, str], ...]:
     """The simple commands of a command line, each with the separator before it (`""`, `|`, `;`, `&&` …)."""
-    found = []
+    simple = []
     at = 0
     before = ""
     for match in _SEPARATORS.finditer(mask(text)):
-        found.append((before, text[at : match.start()].strip()))
+        simple.append((before, text[at : match.start()].strip()))
         at, before = match.end(), match[0]
-    return (*found, (before, text[at:].strip()))
+    return (*simple, (before, text[at:].strip()))
 
 
 def bare(command: str) -> str:
@@ -196,20 +196,20 @@ def resubmission(text: str, file_name: str) -> Resubmission:
     by = interpreter(text.partition("\n")[0])
     if by.is_shell or by.name in {"csh", "tcsh"}:
         code = tuple(piece for piece in lex(text) if not piece.comment)
-        found = tuple(self_submissions(code, file_name))
+        submissions = tuple(self_submissions(code, file_name))
         later = bool(_BEGIN_DIRECTIVE.search(text)) or _pauses(code)
     else:
         program = _DOCSTRING.sub("", "\n".join(li for li in text.split("\n") if not li.lstrip().startswith("#")))
         submits = "sbatch" in program and _STARTS_COMMANDS.search(program)
         itself = submits and (_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
         waits = bool(re.search(r"after(?:any|ok|notok|corr)\b|singleton", program))
-        found = (SelfSubmission(0, False, waits, bool(_LATER_ANYWHERE.search(program))),) if itself else ()  # noqa: FBT003
+        submissions = (SelfSubmission(0, False, waits, bool(_LATER_ANYWHERE.search(program))),) if itself else ()  # noqa: FBT003
         later = any(_seconds(each[1]) >= _PAUSE for each in _PROGRAM_SLEEP.finditer(program))
-    if not found:
+    if not submissions:
         return Resubmission.NONE
-    if all(each.begins_later or (later and not each.waits) for each in found) or _BEGIN_DIRECTIVE.search(text):
+    if all(each.begins_later or (later and not each.waits) for each in submissions) or _BEGIN_DIRECTIVE.search(text):
         return Resubmission.CLOCK
-    return Resubmission.SERIES if all(each.waits for each in found) else Resubmission.UNCLEAR
+    return Resubmission.SERIES if all(each.waits for each in submissions) else Resubmission.UNCLEAR
 
 
 def _pauses(code: Iterable[Piece]) -> bool:
@@ -218,7 +218,7 @@ def _pauses(code: Iterable[Piece]) -> bool:
     A sleep in a loop waits for something, and one beside a command in the background ends a training in time.
     """
     assigned: dict[str, str] = {}
-    depth, found = 0, False
+    depth, pauses = 0, False
     for piece in code:
         for before, command in commands(piece.text):
             if before == "&":
@@ -228,14 +228,14 @@ def _pauses(code: Iterable[Piece]) -> bool:
                 assigned[value[1]] = value[2]
             if depth <= 0 and (sleep := _SLEEP.fullmatch(command)):
                 name = VARIABLE.fullmatch(sleep[1].strip("\"'"))
-                found = found or _seconds(assigned.get(name[1], "") if name else sleep[1]) >= _PAUSE
-    return found
+                pauses = pauses or _seconds(assigned.get(name[1], "") if name else sleep[1]) >= _PAUSE
+    return pauses
 
 
 def _seconds(length: str) -> float:
     """Of `3600`, `1h`, `$((60 * 60))`; 0 where nobody can tell."""
-    found = _LENGTH.fullmatch(length.strip())
-    return prod(map(float, found[1].split("*"))) * _UNITS.get(found[2], 1) if found else 0
+    match = _LENGTH.fullmatch(length.strip())
+    return prod(map(float, match[1].split("*"))) * _UNITS.get(match[2], 1) if match else 0
 
 
 def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubmission]:
