@@ -76,8 +76,9 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     going = {each.key.entry: each for each in tried if isinstance(each, Submit)}
     of_others: list[Decision] = []
-    for entry in world.entries:
-        to_begin, rows = _apart(world, _entry(world, entry, seen, lives, going.get(entry_id(entry.name))))
+    found = {each.name: _entry(world, each, seen, lives, going.get(entry_id(each.name))) for each in world.entries}
+    for of_entry, _, _ in found.values():
+        to_begin, rows = _apart(world, of_entry)
         ahead += to_begin
         if any(isinstance(each, Submit) for each in rows):
             turns.append(rows)
@@ -93,11 +94,14 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     by_time = list(_earliest_first(ahead, fit, world.kept.job_limit, budget))
     without = {each.entry.name for each in by_time if isinstance(each, Wait)}  # their next slot is one of those
     decided = [each for each in decided if not _is_later(each, without)] + by_time
-    wake = slots.wake(world, seen, decided, lives)
+    wake = slots.wake(world, (at for _, _, at in found.values() if at is not None), decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
     decided.extend(chain.decide(world, at))
-    return Plan(tuple(decided), wake, seen.computed, seen.first)
+    dues = {name: due for name, (_, due, _) in found.items() if due is not None}
+    computed = {name: due.computed for name, due in dues.items() if due.computed is not None}
+    first = {entry_id(name): due.first for name, due in dues.items() if due.first is not None}
+    return Plan(tuple(decided), wake, computed, first)
 
 
 def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[Decision]]:
@@ -171,21 +175,21 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
 
 def _entry(
     world: World, entry: Entry, seen: slots.Seen, lives: Lives, going: Submit | None = None
-) -> Iterator[Decision]:
-    """Its slots. `going`: an attempt of an earlier slot that this very tick submits."""
-    state = world.states.get(entry.name, NEW_STATE)
+) -> tuple[list[Decision], slots.Due | None, int | None]:
+    """What becomes of its slots, which those are, and when a tick must come for the next one.
+
+    `going`: an attempt of an earlier slot that this very tick submits.
+    """
     if entry.problem is not None and not entry.schedule:
-        yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
-        return
+        return [Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))], None, None
+    state = world.states.get(entry.name, NEW_STATE)
     due = seen.due(world, entry, state)
     refusal = _barred(world, entry)
     if refusal is None and state.suspended is not None:
         refusal = Reason.SUSPENDED, f"after {count(state.failures, 'failure')} in a row"
     if refusal is not None:
-        yield from _refused(entry, due, *refusal, readable=not world.switches.unknown)
-        return
-    if due.missed is not None:
-        yield due.missed
+        return [*_refused(entry, due, *refusal, readable=not world.switches.unknown)], due, None
+    rows: list[Decision] = [due.missed] if due.missed is not None else []
     before = [claim for claim in lives.of_entry(entry_id(entry.name)) if claim.key.slot <= world.now]
     live = [claim.job_id or "" for claim in before]
     # What has lasted as long as there is time left to the next slot may well last until then.
@@ -194,18 +198,17 @@ def _entry(
     doubt = next((why for each in live if (why := lives.absent.get(each)) is Absence.ONE_LOOK), None)
     for slot in due.slots:
         decision = _beside(entry, slot, going) or _slot(world, entry, slot, overlapping=live, doubt=doubt)
-        yield decision
+        rows.append(decision)
         if isinstance(decision, Wait):
-            return  # later slots wait behind an earlier one that stays due
+            return rows, due, None  # later slots wait behind an earlier one that stays due
         if isinstance(decision, Submit):
             if entry.policies.overlap == "queue" and slot != due.slots[-1]:
                 following = due.slots[due.slots.index(slot) + 1]
-                yield Wait(
-                    entry, following, Reason.QUEUED, "one run at a time: it stays due until the one before has ended"
-                )
-                return
+                by_turns = "one run at a time: it stays due until the one before has ended"
+                return [*rows, Wait(entry, following, Reason.QUEUED, by_turns)], due, None
             live, doubt = [], None  # catch-up slots of one tick do not count as overlapping
-    yield from _ahead(world, entry, due, seen, overlapping=lasting)
+    to_come, at = _ahead(world, entry, due, overlapping=lasting)
+    return [*rows, *to_come], due, at
 
 
 def _beside(entry: Entry, slot: int, going: Submit | None) -> Decision | None:
@@ -256,27 +259,22 @@ def _slot(world: World, entry: Entry, slot: int, *, overlapping: list[str], doub
     return Submit(entry, key, Reason.SUBMIT, detail=detail, replaces=replaces)
 
 
-def _ahead(
-    world: World, entry: Entry, due: slots.Due, seen: slots.Seen, *, overlapping: list[str]
-) -> Iterator[Decision]:
-    """Slots nearer than the next possible tick are submitted now, to begin at their time.
+def _ahead(world: World, entry: Entry, due: slots.Due, *, overlapping: list[str]) -> tuple[list[Decision], int]:
+    """Slots nearer than the next possible tick are submitted now, to begin at their time; and when a tick must come.
 
     While a run of before lasts they are not: whether it still does, only a tick at the slot can tell. Where ticks come
     from a login node alone nobody would come at the slot.
     """
     near, following = due.near(world)
-    one_by_one = entry.policies.overlap == "queue" and not world.chain.via.runs_ahead
-    if near and overlapping and entry.policies.overlap != "allow" and not world.chain.via.runs_ahead:
-        seen.urgent.append(due.next)
+    earliest, runs_ahead = world.now + world.settings.min_interval, world.chain.via.runs_ahead
+    if near and overlapping and entry.policies.overlap != "allow" and not runs_ahead:
         why = f"job {', '.join(overlapping)} has not ended: looked at when the slot comes"
-        yield Wait(entry, due.next, Reason.NOT_DUE, why)
-        return
+        return [Wait(entry, due.next, Reason.NOT_DUE, why)], max(due.next, world.now + slots.UNFINISHED_WAKE)
+    one_by_one = entry.policies.overlap == "queue" and not runs_ahead
     if not near or world.queue is None or one_by_one:
-        seen.nexts.append(due.next)
-        yield Wait(entry, due.next, Reason.NOT_DUE)
-        return
-    seen.nexts.append(following)
-    yield from (Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near)
+        return [Wait(entry, due.next, Reason.NOT_DUE)], max(due.next, earliest)
+    ahead = (Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near)
+    return [*ahead], max(following, earliest)
 
 
 def _without(decision: Decision, gone: Collection[str]) -> Decision:

@@ -19,11 +19,11 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.stop import reachable
-from cronhpc.cron.values import CronhpcError, dataclass, digest, field, is_dataclass, replace, set_fields
+from cronhpc.cron.values import CronhpcError, dataclass, digest, is_dataclass, replace, set_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from cronhpc.core.model import Claim, Decision, Entry, EntryState, Key, World
     from cronhpc.cron.schedule import Schedule
@@ -81,6 +81,8 @@ class Due:
     entry: Entry
     claimed: Collection[int]
     missed: Skip | None = None
+    first: int | None = None  # the oldest, where it is known what has run before
+    computed: tuple[str, int | None, int] | None = None  # for `Plan.next_slots`; None: what is stored holds
 
     def near(self, world: World) -> tuple[list[int], int]:
         """Slots before the next possible tick, which would come too late if they waited for it; and the one after.
@@ -98,20 +100,16 @@ class Due:
         return near, slot
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """What planning computed on the way: next slots to keep, so that an idle tick only compares numbers.
+    """Which slots of all entries are dealt with.
 
     Each slot stands for itself: it is dealt with where it has a claim. Those up to the newest that has ended, or that
     the entry's state says are used up, are: of them claims are forgotten.
     """
 
-    newest: dict[str, int]  # entry id -> newest scheduled slot that has ended
-    claimed: dict[str, set[int]]  # entry id -> slots that have a claim
-    first: dict[str, int] = field(default_factory=dict)  # entry id -> first slot that is due
-    computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
-    nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
-    urgent: list[int] = field(default_factory=list)  # slots that wait to see whether a run has ended by then
+    newest: Mapping[str, int]  # entry id -> newest scheduled slot that has ended
+    claimed: Mapping[str, Collection[int]]  # entry id -> slots that have a claim
 
     @classmethod
     def of(cls, world: World) -> Seen:
@@ -145,28 +143,24 @@ class Seen:
             why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
             lost.append(_missed(entry, schedule_of(entry), (used, restored), why, claimed))
             used = restored
+        computed = None
         by_clock_ahead = max(state.watermark, world.kept.last_tick or 0) > world.believed
         if state.schedule_key != key or first is None or first <= used or by_clock_ahead:
             first = _free(schedule_of(entry), used, claimed)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
-            self._keep(world, entry, first, 0 if unborn else used)
+            computed = _computed(world, entry, first, 0 if unborn else used, claimed)
         elif first in claimed:
             first = _free(schedule_of(entry), first, claimed)
         if first > world.now:
-            return Due((), first, entry, claimed, _as_one(lost) or self._unknown(world, entry, state))
-        if state.watermark:
-            self.first[entry_id(entry.name)] = first
+            missed = _as_one(lost) or self._unknown(world, entry, state)
+            return Due((), first, entry, claimed, missed, computed=computed)
         schedule = schedule_of(entry)
         following = _free(schedule, world.now, claimed)
-        self._keep(world, entry, following, used)
+        computed = _computed(world, entry, following, used, claimed)
         runs, missed = _caught_up(world, entry, schedule, first, claimed)
         missed = missed and replace(missed, detail=missed.detail + cause(state))
-        return Due(runs, following, entry, claimed, _as_one([*lost, missed]))
-
-    def _keep(self, world: World, entry: Entry, following: int, used: int) -> None:
-        """What the next tick is to know. A claim before its slot may be dropped, and that be the next one again."""
-        ahead = any(world.now < slot < following for slot in self.claimed.get(entry_id(entry.name), ()))
-        self.computed[entry.name] = (schedule_key(entry), None if ahead else following, used)
+        known = first if state.watermark else None
+        return Due(runs, following, entry, claimed, _as_one([*lost, missed]), known, computed)
 
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> Skip | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
@@ -178,6 +172,14 @@ class Seen:
             return None
         ahead = f"a clock that was ahead has used up all slots until {datetime.fromtimestamp(state.watermark, UTC):%F}"
         return Skip(entry, latest, Result.MISSED, Reason.MISSED, f"{ahead}; whether this one ran is not known")
+
+
+def _computed(
+    world: World, entry: Entry, following: int, used: int, claimed: Collection[int]
+) -> tuple[str, int | None, int]:
+    """What the next tick is to know. A claim before its slot may be dropped, and that be the next one again."""
+    ahead = any(world.now < slot < following for slot in claimed)
+    return schedule_key(entry), None if ahead else following, used
 
 
 def lapses(entry: Entry, slot: int) -> int | None:
@@ -319,17 +321,15 @@ def _goes_on(world: World, claim: Claim, lives: Lives) -> bool:
     return claim.state is ClaimState.RELEASED and bool(claim.taken_back) and not stays
 
 
-def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) -> int:
+def wake(world: World, for_slots: Iterable[int], decided: Iterable[Decision], lives: Lives) -> int:
     """When the next tick is wanted: the next interval, or the first slot that nothing is submitted for, if sooner.
 
-    Never nearer than `min-interval`, but for a claim that the next look finishes, and for a slot
-    that could not be submitted ahead: two minutes.
+    `for_slots`: when one has to come for the slots of each entry. Never nearer than `min-interval`, but for a claim
+    that the next look finishes, and for a slot that could not be submitted ahead: two minutes.
     """
     s = world.settings
     earliest = world.now + s.min_interval
-    at = boundary(world.now, s.interval)
-    at = min([at, *(max(slot, earliest) for slot in seen.nexts)])
-    at = min([at, *(max(slot, world.now + UNFINISHED_WAKE) for slot in seen.urgent)])
+    at = min([boundary(world.now, s.interval), *for_slots])
     if reachable(world) or any(isinstance(each, Submit) for each in decided):  # a switch set from now on stops it
         at = min(at, max(world.now + s.kill_within, earliest))
     for switch in world.switches.found:
