@@ -144,6 +144,11 @@ def _same(form: str) -> Form:
     return Form(partial(_as_is, form), partial(_as_is, form))
 
 
+def _span_and_limit(ours: str) -> str | None:
+    """`1-5%2` as two options of Grid Engine's: `1-5 -tc 2`."""
+    return ours.replace("%", " -tc ", 1) if re.fullmatch(f"{_TASKS}(?:%.*)?", ours) else None
+
+
 # --- the systems -----------------------------------------------------------------------------------------------------
 
 _NUMBER = Value(r"\d+", "a whole number", "4")
@@ -188,7 +193,7 @@ SPELLINGS = {
         forms={
             "time": _IN_SECONDS,
             "begin": _QSUB_MOMENT,
-            "array": _same(_TASKS),
+            "array": Form(_span_and_limit, partial(_as_is, _TASKS)),
             "dependency": _around("afterany:@", "@", r"\d+(?:~\d+)*", (":", ",")),
             "exclude": _around("@", "!(@)", ".*", (",", "|")),
         },
@@ -326,7 +331,7 @@ def has_directives(data: bytes) -> bool:
 
 def reads_on(dialect: Dialect) -> bool:
     """Whether its lines are read behind the first command, too."""
-    return dialect.name in SPELLINGS and SPELLINGS[dialect.name].to_the_end
+    return not dialect.as_sbatch and SPELLINGS[dialect.name].to_the_end
 
 
 # --- to our names ----------------------------------------------------------------------------------------------------
@@ -346,7 +351,7 @@ def options_of(data: bytes, dialect: Dialect) -> tuple[tuple[Option, ...], tuple
 
 def read_lines(lines: Iterable[tuple[int, str]], dialect: Dialect) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     """The same of (number, text behind the prefix) pairs."""
-    if dialect.name not in SPELLINGS:
+    if dialect.as_sbatch:
         return sbatch_options_of(tuple((number, dialect.prefix + text) for number, text in lines))
     spelling = SPELLINGS[dialect.name]
     options: list[Option] = []
@@ -517,7 +522,7 @@ class UnspeltError(ValueError):
 def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> list[str]:
     """Options by our names as words of the submitting command. Raises UnspeltError for one that it has not."""
     given = list(options)
-    if dialect.name not in SPELLINGS:
+    if dialect.as_sbatch:
         return [option_text(*each) for each in given]
     spelling, known = SPELLINGS[dialect.name], dict(given)
     words: list[str] = []
@@ -552,10 +557,7 @@ def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelli
         return [option, indexed(known.get("job-name") or "", text or "")]
     if name == "job-name" and named_array and "array" in known:
         return []
-    if name == "array" and "-tc" in spelling.valued.split() and "%" in (text or ""):
-        span, _, limit = (text or "").partition("%")
-        return [option, span, "-tc", limit]
-    return [option] if text is None else [option, text]
+    return [option, *([] if text is None else text.split() if name == "array" else [text])]
 
 
 def _option(name: str, value: str | None, spelling: Spelling) -> str | None:
@@ -576,9 +578,6 @@ def _theirs(name: str, value: str | None, spelling: Spelling) -> str | None:
         return None
     if name in _LOGS:
         return _log(value, spelling.patterns)
-    if name == "array" and "-tc" in spelling.valued.split():
-        span, percent, limit = value.partition("%")
-        return None if spelling.forms[name].write(span) is None else span + percent + limit
     return spelling.forms[name].write(value) if name in spelling.forms else value
 
 
@@ -601,7 +600,7 @@ def directive(dialect: Dialect, name: str, value: str | None = None) -> str:
 
 def spelt(name: str, dialect: Dialect) -> str:
     """What the system calls an option of ours; "" where it has none."""
-    return SPELLINGS[dialect.name].names.get(name, "") if dialect.name in SPELLINGS else f"--{name}"
+    return f"--{name}" if dialect.as_sbatch else SPELLINGS[dialect.name].names.get(name, "")
 
 
 def own_output(dialect: Dialect) -> str:
@@ -641,7 +640,7 @@ def translated(options: Sequence[Option], source: Dialect, target: Dialect) -> T
         if not option.name.startswith("-") and _has(target, pair):
             kept.append(pair)
         else:
-            missing.append(option.written if source.name in SPELLINGS else words_of([pair], source)[0])
+            missing.append(words_of([pair], source)[0] if source.as_sbatch else option.written)
     words = words_of(kept, target)
     return Translation(" ".join([target.prefix, *map(_quoted, words)]) if words else "", tuple(missing))
 
