@@ -350,7 +350,7 @@ def test_what_is_not_here_is_what_the_program_says_is_not_here() -> None:
     told = {each.title: "again" in dict(each.lacks) for each in SYSTEMS}
     assert {title: cell.startswith("not here") for title, cell in zip(told, again[1:], strict=True)} == told
     chain = next(row for row in cells("need") if "`start`" in row[0])
-    assert [not cell.startswith("not here") for cell in chain[1:]] == [each.links for each in SYSTEMS]
+    assert not any(cell.startswith("not here") for cell in chain[1:])
 
 
 def test_options_are_spelt_as_the_page_says() -> None:

@@ -142,15 +142,7 @@ def _must_be_startable(site: Site, via: Way, *, anew: bool) -> None:
         from cronhpc.batch.local import NO_SLURM
 
         raise CronhpcError(NO_SLURM)
-    dialect = site.batch.dialect
-    if not (dialect.links or dialect.runs_here):
-        raise CronhpcError(
-            f"jobs that call the ticks are not here for {dialect.title}. Let a process, or crontab, call them: "
-            + command("daemon")
-            + ", or each minute: "
-            + command("tick")
-        )
-    if dialect.links and not via.runs_ahead:
+    if not (site.batch.dialect.runs_here or via.runs_ahead):
         _nodes_must_submit(site.changes, via, anew=anew)
 
 
@@ -374,7 +366,7 @@ def links_gone(site: Site, now: int) -> bool:
     An administrator's word stands, and so does what `start` has set up on another cluster. Raises BatchError, OSError,
     StateError.
     """
-    if not site.batch.dialect.links or any(link.kind == "link" or not job.waits for job, link in _links(site)):
+    if site.batch.dialect.runs_here or any(link.kind == "link" or not job.waits for job, link in _links(site)):
         return False
     world = read_world(site, now).world  # a list without them is looked into before it is believed
     there = chain.Links.of(world)

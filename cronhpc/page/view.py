@@ -96,7 +96,7 @@ def _head(status: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
             "fix": facts.fix,
         },
         "silent_from": _silent_from(facts, style),
-        "start": chain.starting(status.batch.name),
+        "start": command("start"),
         "sums": _sums(status, pasts),
     }
 

@@ -61,7 +61,6 @@ class Dialect:
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     force: str = ""  # and what forgets a job whose node does not answer for it
     arrays_count_once: bool = False  # where it limits how many jobs a user has; elsewhere each task counts
-    links: bool = False  # its jobs can be the scheduler's own
     lacks: tuple[tuple[str, str], ...] = ()  # commands of ours that are not here, and why
 
 
@@ -111,7 +110,6 @@ SLURM = Dialect(
         "SBATCH_CLUSTERS": "clusters",
     },
     as_sbatch=True,
-    links=True,
 )
 GRID_ENGINE = Dialect(
     name="grid_engine",
@@ -144,7 +142,6 @@ GRID_ENGINE = Dialect(
     kept=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"),
     set=(("TZ", "UTC0"),),  # it prints local times
     options={},
-    links=True,
 )
 PBS = Dialect(
     name="pbs",
@@ -170,7 +167,6 @@ PBS = Dialect(
     kept=("PBS_CONF_FILE", "PBS_DEFAULT", "PBS_EXEC", "PBS_HOME", "PBS_PRIMARY", "PBS_SECONDARY", "PBS_SERVER"),
     set=(("TZ", "UTC0"),),  # it prints local times, and reads them
     options={},
-    links=True,
     wraps=True,
     tells_ends=False,  # it may, where an administrator has switched its history on
     lacks=(("again", "PBS keeps a copy of a job's script, and does not say where the script lies"),),
@@ -200,7 +196,6 @@ LSF = Dialect(
     set=(("TZ", "UTC0"), ("LSB_NTRIES", "1")),  # its commands wait for ever for a system that is down
     options={"LSB_DEFAULTQUEUE": "partition", "LSB_DEFAULTPROJECT": "account"},
     wraps=True,
-    links=True,
     minutes=True,
     shows_late=120,  # what it sent is accepted although it was killed, and bjobs repeats an answer for some seconds
     lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
@@ -216,7 +211,6 @@ LOCAL = replace(
     cancel="",
     look="",
     runs_here=True,
-    links=False,
 )
 
 SYSTEMS = (SLURM, GRID_ENGINE, PBS, LSF)  # whose scripts are known; of several that are here the first is meant

@@ -22,7 +22,6 @@ from cronhpc.core.model import (
     command,
 )
 from cronhpc.core.slots import boundary
-from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text
 from cronhpc.views.facts import Ahead, Chain, EndedLink, Link
 
@@ -30,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Advice, Job, JobEnd, Outcome, Plan, World
+    from cronhpc.core.model import Job, JobEnd, Outcome, Plan, World
     from cronhpc.views.style import Style
 
 
@@ -159,17 +158,12 @@ def _kept_back(link: Link, now: int) -> bool:
     return (link.at is None or link.at < now) and link.fault in {Fault.KEPT_BACK, Fault.MAY_NEVER_START}
 
 
-def starting(batch: str) -> Advice:
-    """What sets it going on that batch system."""
-    dialect = DIALECTS.get(batch, SLURM)
-    return command("start" if dialect.links or dialect.runs_here else "daemon")
-
-
 _KILL = 9  # the signal of those who are out of memory
 
 
-def fix_of(chain: Chain, state: str, start: Advice) -> str:
-    """What to do about a chain in that state; `start`: what sets it going."""
+def fix_of(chain: Chain, state: str) -> str:
+    """What to do about a chain in that state."""
+    start = command("start")
     if state in {State.FINE, State.UNKNOWN}:
         return ""
     if state == State.LATE and chain.next:

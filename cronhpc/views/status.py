@@ -150,7 +150,7 @@ def seen_at(status: Status, now: int) -> Status:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
     entries = sum(not entry.series for entry in status.entries)  # series need no scheduler
     how = chain.health(status.chain, answers=status.batch.answers, entries=entries, now=now)
-    state = replace(status.chain, state=how, fix=chain.fix_of(status.chain, how, chain.starting(status.batch.name)))
+    state = replace(status.chain, state=how, fix=chain.fix_of(status.chain, how))
     return replace(status, seen=now, chain=state, needs_attention=bool(status.attention) or how not in chain.FINE)
 
 
