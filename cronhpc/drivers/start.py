@@ -55,10 +55,10 @@ from cronhpc.tick import leased, tick
 from cronhpc.views.chain import runs_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from cronhpc.core.model import Job, Key, LinkRecord, Outcome
+    from cronhpc.core.model import Job, LinkRecord, Outcome
     from cronhpc.script.dialect import Dialect
     from cronhpc.store.scheduler import SiteChanges
     from cronhpc.tick import Report
@@ -322,34 +322,25 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         world = report.world if report is not None else read_world(site, now()).world
     _must_have_answered(world, "It is marked as stopped; what waits ends when it starts")
     outcomes = report.outcomes if report is not None else ()
-    withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
-    if number := sum(bool(each.job_id) for each in withdrawn):
-        lines.append(f"cancelled {count(number, 'run')} that waited in the queue for a time to come")
-    asked = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.REFUSED]
-    lines += _ahead_words(site.batch.dialect, world, {each.key for each in withdrawn}, {each.key for each in asked})
-    return Started(outcomes, tuple(lines))
+    lines += _ahead_words(site.batch.dialect, world, outcomes)
+    return Started(tuple(each for each in outcomes if each.obstacle is not Obstacle.SHOWN), tuple(lines))
 
 
-def _ahead_words(dialect: Dialect, world: World, withdrawn: Container[Key], asked: Container[Key]) -> list[str]:
-    """Runs that wait for a slot of the next minutes are no links: they start all the same.
-
-    `asked`: cancelled, and shown still by a queue whose answer may be a minute old.
-    """
+def _ahead_words(dialect: Dialect, world: World, outcomes: Sequence[Outcome]) -> list[str]:
+    """Runs that waited for their slots, and are cancelled; the others start all the same."""
+    taken = [(o, d) for o in outcomes if isinstance(d := o.decision, Withdraw) and d.job_id]
+    shown = [d.job_id for o, d in taken if o.obstacle is Obstacle.SHOWN]
+    cancelled = [d.job_id for o, d in taken if o.done is Done.OK] + shown
     waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.FINISHED]
-    ahead = [c for c in waiting if c.job_id and c.key not in withdrawn]
-    left = [c.job_id or "" for c in ahead if c.key not in asked]
-    shown = [c.job_id or "" for c in ahead if c.key in asked]
+    left = [c.job_id for c in waiting if c.job_id and c.job_id not in cancelled]
     lines = []
+    if cancelled:
+        still = f"; the queue shows {len(shown)} of them, as it may for a minute; if it does later: " if shown else ""
+        said = f"cancelled {count(len(cancelled), 'run')} that waited in the queue for a time to come"
+        lines.append(said + still + (cancelling(dialect, *shown) if shown else ""))
     if left:
-        lines.append(
-            f"submitted ahead, and still to run: {count(len(left), 'job')}; if they shall not: "
-            + cancelling(dialect, *left)
-        )
-    if shown:
-        lines.append(
-            f"cancelled, and the queue shows still: {count(len(shown), 'job')}; if a minute later it does: "
-            + cancelling(dialect, *shown)
-        )
+        said = f"submitted ahead, and still to run: {count(len(left), 'job')}; if they shall not: "
+        lines.append(said + cancelling(dialect, *left))
     return lines
 
 

@@ -21,7 +21,7 @@ from cronhpc.store import scheduler, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from cronhpc.engine.site import Site
@@ -143,10 +143,10 @@ class Actor(Progress):
                 done, why = self._withdrawn(row, live, failed)
             except OSError as error:
                 done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
-            self.note(row, done, why)
+            self.note(row, done, why, obstacle=Obstacle.SHOWN if why == Obstacle.SHOWN else None)
             self.submitter.frees |= done is Done.PASSING or (row.job_id in live and live[row.job_id].waits)
 
-    def _withdrawn(self, row: model.Withdraw, live: Container[str], failed: str) -> tuple[Done, str]:
+    def _withdrawn(self, row: model.Withdraw, live: Mapping[str, Job], failed: str) -> tuple[Done, str]:
         """Whether its claim has no job any more, or why it has. Raises OSError."""
         if row.job_id and not row.gone:
             if failed:
@@ -154,7 +154,7 @@ class Actor(Progress):
             if row.key.slot <= self.clock:
                 return Done.REFUSED, "its slot has come"
         if row.job_id in live:
-            return Done.REFUSED, f"job {row.job_id} is there still"
+            return Done.REFUSED, Obstacle.SHOWN if live[row.job_id].waits else f"job {row.job_id} has begun"
         if (self.claims.job_id(row.key) or "") != row.job_id:
             return Done.REFUSED, "another tick has gone on with it"
         self.claims.end_job(row.key, row.job_id)

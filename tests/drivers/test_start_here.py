@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Done, Outcome, SchedulerState, Started, Submit, Way
+from cronhpc.core.model import ClaimState, Done, Obstacle, Outcome, SchedulerState, Started, Submit, Way, Withdraw
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
 from cronhpc.drivers import start
@@ -192,10 +192,11 @@ def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
 def test_stop_does_not_tell_what_it_has_cancelled_as_still_to_run() -> None:
     """Behind a cached squeue it told so of all that waited, though their cancel had been taken."""
     one, two = (claim("a", clock, ClaimState.RELEASED, job_id) for clock, job_id in (("09:00", "1"), ("10:00", "2")))
-    lines = start._ahead_words(SLURM, world("08:00", claims=(one, two)), (), {two.key})
-    assert lines == [
+    gone = Outcome(Withdraw(two.key, "a", "2", ""), Done.REFUSED, obstacle=Obstacle.SHOWN)
+    still = "; the queue shows 1 of them, as it may for a minute; if it does later: scancel 2"
+    assert start._ahead_words(SLURM, world("08:00", claims=(one, two)), [gone]) == [
+        f"cancelled 1 run that waited in the queue for a time to come{still}",
         "submitted ahead, and still to run: 1 job; if they shall not: scancel 1",
-        "cancelled, and the queue shows still: 1 job; if a minute later it does: scancel 2",
     ]
 
 

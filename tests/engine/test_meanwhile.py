@@ -23,6 +23,7 @@ from cronhpc.core.model import (
     Job,
     JobEnd,
     Key,
+    Obstacle,
     Plan,
     Queue,
     Reason,
@@ -332,7 +333,11 @@ def test_while_a_run_is_being_taken_back(
     actor = Actor(site, seen)
     monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
     monkeypatch.setattr(Batch, "submit", lambda _, job: "8" if job.begin == at("14:30") else "9", raising=False)
-    outcomes = {id(each.decision): each.done.name.lower() for each in actor.carry_out(plan)}
+    told = actor.carry_out(plan)
+    assert [each.obstacle for each in told if isinstance(each.decision, Withdraw)] == [
+        Obstacle.SHOWN if listed else None
+    ]
+    outcomes = {id(each.decision): each.done.name.lower() for each in told}
     assert " ".join(outcomes[id(each)] for each in plan.decisions) == done
     monkeypatch.undo()
     found = {str(each.key): (each.job_id, each.holds) for each in claims.read(())}

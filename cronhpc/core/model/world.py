@@ -580,6 +580,7 @@ class Obstacle(StrEnum):
     SUBMIT_LIMIT = "the site takes no more jobs of this user"
     TAKEN = "another tick has claimed it"
     NO_ANSWER = "its job may be in the queue"
+    SHOWN = "cancelled, and the queue shows it still, as it may for a minute"
 
 
 @dataclass(frozen=True, slots=True)
