@@ -103,9 +103,9 @@ def _parsed(arguments: list[str], console: Console) -> int | tuple[argparse.Name
     """What is to run with which arguments; an exit code where all is said."""
     from cronhpc.cli import commands
 
-    asked, _, value = arguments[0].partition("=") if arguments else ("", "", "")
-    if asked in SHIPPED:
-        console.say(_shipped(asked, value or " ".join(arguments[1:])))
+    option, _, value = arguments[0].partition("=") if arguments else ("", "", "")
+    if option in SHIPPED:
+        console.say(_shipped(option, value or " ".join(arguments[1:])))
         return FINE
     try:
         return commands.parse(arguments, console)

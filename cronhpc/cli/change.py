@@ -47,18 +47,18 @@ def _add(args: argparse.Namespace, console: Console) -> int:
 
     dialect = dialect_here(console)
     jobs, examples = ready_made.jobs(), ready_made.examples()
-    known = {job.name: job for job in (*jobs, *examples)}
+    by_name = {job.name: job for job in (*jobs, *examples)}
     if not args.job:
         if args.schedule or args.name:
             raise UsageError("cronhpc add: which job? See: " + command("add"))
         _list(console, jobs, examples, dialect)
         return FINE
-    name = next((job.name for job in known.values() if args.job == job.path.name), args.job)
-    if name not in known:
-        raise no_such("ready-made job", args.job, known, see=command("add"))
+    name = next((job.name for job in by_name.values() if args.job == job.path.name), args.job)
+    if name not in by_name:
+        raise no_such("ready-made job", args.job, by_name, see=command("add"))
     paths = console.paths()
-    given = {"name": args.name or name, "schedule": args.schedule, "dialect": dialect}
-    copy = ready_made.copy_of(known[name], paths, console.settings(), **given)
+    choices = {"name": args.name or name, "schedule": args.schedule, "dialect": dialect}
+    copy = ready_made.copy_of(by_name[name], paths, console.settings(), **choices)
     ready_made.write(copy)
     wrong = errors(console, [copy.name]) if copy.job.is_entry or copy.cron else []
     facts = {**_facts(copy), "errors": [problem.advice for problem in wrong]}
@@ -86,8 +86,7 @@ def _list(
     for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], console.style()):
         console.say(line)
     columns = [Column("EXAMPLE"), Column("WHAT IT SHOWS", least=20, wraps=True)]
-    shown = [[job.name, job.what] for job in examples]
-    for line in ["", *table(columns, shown, console.style())] if shown else []:
+    for line in ["", *table(columns, [[job.name, job.what] for job in examples], console.style())] if examples else []:
         console.say(line)
     if others:
         console.say(f"\n{others} more are not for {dialect.title}: they ask Slurm, or keep a series going")
@@ -159,9 +158,9 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     cleaned = clean_site(site, queue, claims, console.now, most=sys.maxsize, always=True, dry_run=args.dry_run)
     if cleaned is None:  # never with `always`
         return FINE
-    known = clean_facts(cleaned, site.settings, dry_run=args.dry_run)
+    facts = clean_facts(cleaned, site.settings, dry_run=args.dry_run)
     style = console.style(site.settings.timezone)
-    console.answer(known, lambda: view.clean(known, style, everything=args.all))
+    console.answer(facts, lambda: view.clean(facts, style, everything=args.all))
     return ATTENTION if cleaned.problems else FINE
 
 

@@ -100,8 +100,8 @@ def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
 
     Raises SettingsError.
     """
-    found, _ = _directory(console, list(names), Linter(console.environ))
-    return [problem for problem in _in_order(found) if problem.severity == "error"]
+    problems, _ = _directory(console, list(names), Linter(console.environ))
+    return [problem for problem in _in_order(problems) if problem.severity == "error"]
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
@@ -124,9 +124,9 @@ def unread(world: World, environ: Mapping[str, str]) -> World:
     def with_notes(entry: Entry) -> Entry:
         if (data := texts.get(entry.name)) is None:
             return entry
-        said = unreadable_by(data, environ) if entry.name in doubtful else None
-        found = without_ignored(unreadable(data, said, word(entry.script)), data)
-        return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in found)))
+        complaint = unreadable_by(data, environ) if entry.name in doubtful else None
+        problems = without_ignored(unreadable(data, complaint, word(entry.script)), data)
+        return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in problems)))
 
     entries = (with_notes(each) for each in world.entries)
     return replace(world, entries=tuple(entries))
@@ -171,10 +171,10 @@ def _online(args: argparse.Namespace, console: Console) -> Online | None:
         batch = console.site().batch
     except (DirectoryError, SettingsError):
         batch = connect(console.backend, Settings(), console.environ, Path("/nonexistent"))
-    if (asked := examined(batch)) is None:
+    if (system := examined(batch)) is None:
         what = "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
         raise UsageError(what)
-    return Online(asked)
+    return Online(system)
 
 
 def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None:
@@ -222,25 +222,25 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
         notes = [_UNKNOWN_SYSTEM] if unknown else []
         scripts = _Look(paths, Settings(), "", names, by_default).scripts()
         return [*error.problems, *notes, *scripts], None
-    found = read_entries(site, console.now)
-    known = {entry.name: entry for entry in found.entries}
+    reading = read_entries(site, console.now)
+    entries = {entry.name: entry for entry in reading.entries}
     linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
-    look = _Look(paths, site.settings, site.user, names, linter, known)
+    look = _Look(paths, site.settings, site.user, names, linter, entries)
     problems = [*look.in_settings(), *([] if names else _of_alerts(site.settings, site.environment)), *look.scripts()]
-    for entry in found.entries:
+    for entry in reading.entries:
         if names and entry.name not in names:
             continue
-        own = [each for each in (entry.problem, *entry.notes) if each is not None]
+        its_problems = [each for each in (entry.problem, *entry.notes) if each is not None]
         problems += [
-            each for each in own if row_of(entry) or each.code >= "E3"
+            each for each in its_problems if row_of(entry) or each.code >= "E3"
         ]  # the rest is what lint says of the script
         problems += _of_ping(entry, site.environment)
         if linter.online is not None and entry.command and entry.problem is None:
             problems += linter.online.of_command(entry)
     for name in names:
-        if name not in known:
-            raise no_such("entry", name, known)
-    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *found.problems))], site
+        if name not in entries:
+            raise no_such("entry", name, entries)
+    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *reading.problems))], site
 
 
 _UNKNOWN_SYSTEM = Problem(
@@ -347,8 +347,8 @@ class _Look:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
         rows = [row for row in self.settings.entries if not self.names or row.name in self.names]
         settings = self.settings
-        given = [] if self.names else [("sbatch", settings.sbatch, 0), ("scheduler.sbatch", settings.link_sbatch, 0)]
-        for where, options, line in (*given, *((f"entries.{row.name}.sbatch", row.sbatch, row.line) for row in rows)):
+        blocks = [] if self.names else [("sbatch", settings.sbatch, 0), ("scheduler.sbatch", settings.link_sbatch, 0)]
+        for where, options, line in (*blocks, *((f"entries.{row.name}.sbatch", row.sbatch, row.line) for row in rows)):
             for name, value in options:
                 if value and (fault := sbatch_options.fault(name, value)):
                     key = f"{where}.{name}"
@@ -356,9 +356,9 @@ class _Look:
         for row in rows:
             for what, fix in grammar.steps_beyond(row.schedule):
                 yield Problem("W104", f'"{row.schedule}": {what}', fix, "cronhpc.yaml", row.line)
-        asked = [self.entries[name].source for name in self.names if name in self.entries]
+        sources = [self.entries[name].source for name in self.names if name in self.entries]
         for name, schedule in self.settings.folders:
-            if self.names and not any(source.startswith(f"cron.{name}/") for source in asked):
+            if self.names and not any(source.startswith(f"cron.{name}/") for source in sources):
                 continue
             try:
                 parse(schedule, zone_of("UTC"), hash_key=f"cron.{name}")  # no zone makes one wrong
@@ -372,14 +372,14 @@ class _Look:
         for name in names:
             place = self.paths.root / folder / name
             scripts = [] if name.startswith(".") else _scripts_in(place)
-            shown = f"{folder}/{name}"
+            source = f"{folder}/{name}"
             if scripts == [name]:
                 fix = renaming(place, f"{place.stem}.slurm")
-                yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", fix, shown)
+                yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", fix, source)
             elif scripts:
                 run = "runs" if len(scripts) == 1 else "run"
                 what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never {run}."
-                yield Problem("W010", what, moving(place, place.parent, "*.slurm"), f"{shown}/")
+                yield Problem("W010", what, moving(place, place.parent, "*.slurm"), f"{source}/")
             else:
                 rest.append(place)
         by_hand = next((place for place in rest if _begins_as_script(place)), None)
@@ -399,21 +399,21 @@ class _Look:
             return
         first, _, rest = entry.command.partition("\n")
         options = (f"--job-name={entry.job_name}", *entry.options)
-        asked = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
-        data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
+        directives = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
+        data = f"{first}\n{directives}{rest}".encode("utf-8", "surrogateescape")
         linter = self.linter._replace(online=None, dialect=SLURM)  # whose words settings have
         for each in linter(Script(file_of(entry), "", data, _ANY_SCHEDULE)):
             if each.code.startswith("W3") or each.code in {"E230", "W231"}:  # in_settings has the rest
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
                 yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=row_of(entry))
 
-    def _script(self, shown: str, path: str, schedule: str | None, hashed: str, name: str) -> Iterator[Script]:
+    def _script(self, source: str, path: str, schedule: str | None, hashed: str, name: str) -> Iterator[Script]:
         """If it is asked for, with what its H are made of; one that cannot be read is told of by read_entries."""
         if self.names and name not in self.names:
             return
         with suppress(OSError):
             key = f"{self.user}:{self.paths.root}:{hashed}"
-            yield Script(shown, path, read_script(path), schedule, self.entries.get(name), key)
+            yield Script(source, path, read_script(path), schedule, self.entries.get(name), key)
 
     def _lint(self, script: Script) -> tuple[Problem, ...]:
         data, entry = script.data, script.entry

@@ -120,8 +120,8 @@ class Console:
 
         buffer = None if self.is_terminal else getattr(self.out, "buffer", None)
         if buffer is None:
-            said = part.decode("utf-8", "replace")
-            self.out.write(lines(said) if self.is_terminal else said)
+            decoded = part.decode("utf-8", "replace")
+            self.out.write(lines(decoded) if self.is_terminal else decoded)
         else:
             self.out.flush()
             buffer.write(part)
@@ -186,11 +186,8 @@ class Console:
         """The user's: $TZ, else the settings', else the machine's."""
         from datetime import UTC
 
-        for key in (self.environ.get("TZ", "").removeprefix(":"), settings_zone):
-            found = _zone(key)
-            if found is not None:
-                return found
-        return _machine_zone() or UTC
+        keys = (self.environ.get("TZ", "").removeprefix(":"), settings_zone)
+        return next(filter(None, map(_zone, keys)), None) or _machine_zone() or UTC
 
     def style(self, settings_zone: str = "") -> Style:
         from cronhpc.views.style import Style
@@ -401,22 +398,22 @@ def written_status(paths: Paths) -> Status | None:
     from cronhpc.store.files import read_json
     from cronhpc.views.facts import VERSION, cleaned, of_json
 
-    known = read_json(paths.status, VERSION)
+    document = read_json(paths.status, VERSION)
     try:
-        return None if known is None else of_json(cleaned(known))
+        return None if document is None else of_json(cleaned(document))
     except MisfitError as place:
         what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {place})."
         raise StateError(f"{what} Its owner can fix it: " + command("tick")) from None
 
 
-def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
+def no_such(kind: str, name: str, names: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
     from cronhpc.views.text import name as quoted
     from cronhpc.views.text import word
 
-    near = nearest(name, known, 0.5)
+    near = nearest(name, names, 0.5)
     fix = f"Did you mean {word(near)}?" if near else "See: " + see
-    return NoSuchError(f"There is no {what} called {quoted(name)}. " + fix)
+    return NoSuchError(f"There is no {kind} called {quoted(name)}. " + fix)
 
 
 def filled(text: str) -> str:

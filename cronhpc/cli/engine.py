@@ -135,8 +135,8 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     call = Call(by_daemon=how is not None and how.via.daemon)
     world = read_world(site, console.now, call).world
     cleaned = clean_site(site, world.queue, world.claims, world.now, dry_run=True)
-    known = view.facts(world, plan(world), world.skipped, _to_remove(cleaned))
-    console.answer(known, lambda: view.render(known, console.style(site.settings.timezone)))
+    planned = view.facts(world, plan(world), world.skipped, _to_remove(cleaned))
+    console.answer(planned, lambda: view.render(planned, console.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
 
@@ -193,8 +193,8 @@ def _lines(report: Report) -> Iterator[Line]:
 def _removed(cleaned: Cleaned) -> str:
     """`removed 212 logs, 1.1 MB`; of some the size was not looked at, as their names tell their age."""
     least = "at least " if cleaned.unmeasured else ""
-    known = f", {least}{size(cleaned.bytes)}" if cleaned.bytes else ""
-    return f"removed {count(cleaned.removed, 'log')}{known}"
+    freed = f", {least}{size(cleaned.bytes)}" if cleaned.bytes else ""
+    return f"removed {count(cleaned.removed, 'log')}{freed}"
 
 
 def _worth_a_line(outcome: Outcome) -> bool:
@@ -243,8 +243,8 @@ def _show(report: Report, console: Console, zone: str) -> None:
     from cronhpc.views import plan
     from cronhpc.views.decisions import not_done
 
-    known = plan.facts(report.world, report.plan, report.problems)
-    console.say(plan.render(known, console.style(zone)))
+    planned = plan.facts(report.world, report.plan, report.problems)
+    console.say(plan.render(planned, console.style(zone)))
     if report.cleaned is not None and report.cleaned.removed:
         console.say(_removed(report.cleaned))
     for outcome in report.outcomes:

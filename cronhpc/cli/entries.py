@@ -124,8 +124,8 @@ _LABEL = 7  # columns
 def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
     site, world, entry = _opened(args, console, "sees its scripts")
-    known = _entry_facts(site, world, entry)
-    console.answer(known, lambda: "\n".join(_screen(known, console.style(site.settings.timezone), site.batch.dialect)))
+    facts = _entry_facts(site, world, entry)
+    console.answer(facts, lambda: "\n".join(_screen(facts, console.style(site.settings.timezone), site.batch.dialect)))
     return ATTENTION if entry.problem else FINE
 
 
@@ -201,8 +201,8 @@ class _Origins:
 
     def options(self) -> Iterator[Facts]:
         """What sbatch gets: the script's own lines, then what cronhpc adds."""
-        for own in self.header.options if self.entry.script else ():
-            yield {"name": own.name, "value": own.value, "from": self._line(own.line)}
+        for directive in self.header.options if self.entry.script else ():
+            yield {"name": directive.name, "value": directive.value, "from": self._line(directive.line)}
         of_row = {name for name, _ in self.row.sbatch} if self.row is not None else set()
         for option in self.entry.options:
             name, _, value = option.removeprefix("--").partition("=")
@@ -210,33 +210,33 @@ class _Origins:
             yield {"name": name, "value": value or None, "from": origin}
 
 
-def _screen(known: Mapping[str, Any], style: Style, dialect: Dialect) -> Iterator[str]:
-    when = known["schedule"]
+def _screen(facts: Mapping[str, Any], style: Style, dialect: Dialect) -> Iterator[str]:
+    when = facts["schedule"]
     words = f"{lowered(when['words'])} ({text.one_line(when['text'])}), {when['timezone']}" if when["words"] else "-"
     at = epoch(when["next"])
     rows = {
-        "file": text.clean(style.path(known["script"]) if known["script"] else known["file"]),
+        "file": text.clean(style.path(facts["script"]) if facts["script"] else facts["file"]),
         "runs": f"{words}; {when['from']}",
         "next": f"{style.whole(at)} ({style.distance(at)})" if at else "-",
-        "state": text.one_line(known["state"]),
-        "log": text.clean(known["log"] or f"where its script says ({own_output(dialect)})"),
+        "state": text.one_line(facts["state"]),
+        "log": text.clean(facts["log"] or f"where its script says ({own_output(dialect)})"),
     }
     columns = [Column(""), Column("", least=20), Column("")]
-    yield text.name(known["name"])
-    for title, said in rows.items():
-        first, *more = style.wrapped(said, style.width - _LABEL if style.width else 0)
+    yield text.name(facts["name"])
+    for title, value in rows.items():
+        first, *more = style.wrapped(value, style.width - _LABEL if style.width else 0)
         yield f"{title:<{_LABEL}}{first}"
         yield from (f"{'':<{_LABEL}}{line}" for line in more)
-    if known["problem"]:
-        yield style.text(joined(" ", ("it is not run as it is:", known["problem"]["what"], known["problem"]["fix"])))
+    if facts["problem"]:
+        yield style.text(joined(" ", ("it is not run as it is:", facts["problem"]["what"], facts["problem"]["fix"])))
     for title in ("policies", "options"):
-        if known[title]:
-            cells = [[f"  {row['name']}", text.one_line(row["value"] or "-"), row["from"]] for row in known[title]]
+        if facts[title]:
+            cells = [[f"  {row['name']}", text.one_line(row["value"] or "-"), row["from"]] for row in facts[title]]
             yield f"\n{title}"
             yield from table(columns, cells, style)
-    if known["head"]:
+    if facts["head"]:
         yield "\nscript"
-        yield from (f"  {text.lines(line)}" for line in known["head"].splitlines())
+        yield from (f"  {text.lines(line)}" for line in facts["head"].splitlines())
 
 
 # --- edit -------------------------------------------------------------------------------------------------------------
@@ -302,8 +302,8 @@ def _editor(path: Path, line: int, console: Console, script: Path) -> str:
     from cronhpc.batch.process import Missing, attended, which
 
     environ = console.environ
-    asked = environ.get("VISUAL") or environ.get("EDITOR") or ""
-    words = shlex.split(asked) or [each for each in ("vi", "nano") if which(each, environ)][:1]
+    chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
+    words = shlex.split(chosen) or [each for each in ("vi", "nano") if which(each, environ)][:1]
     if not words:
         return "There is neither vi nor nano here: export EDITOR=PROGRAM."
     if not console.is_terminal and Path(words[0]).name in _TO_A_LINE:
@@ -387,8 +387,8 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
         where = f"{rows[0].name} is a row of cronhpc.yaml (line {row_of(rows[0])})."
         raise CronhpcError(f"{where} Nothing was removed. Take the row out: " + command("edit", rows[0].name))
     if not args.yes:
-        asked = f"remove {text.listed([text.name(entry.name) for entry in entries])}? [y/N] "
-        answer = console.ask(asked)
+        question = f"remove {text.listed([text.name(entry.name) for entry in entries])}? [y/N] "
+        answer = console.ask(question)
         if answer is None:
             meant = command("rm", *(entry.name for entry in entries), options=("--yes",))
             raise UsageError("cronhpc rm: nobody is there to be asked. If it is meant: " + meant)
@@ -418,23 +418,23 @@ def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str,
     from cronhpc.engine.read import read_world
 
     site = console.site()
-    queue = read_world(site, console.now).world
-    lives = Lives.of(queue)
-    found: dict[str, dict[str, list[str]]] = {}
+    world = read_world(site, console.now).world
+    lives = Lives.of(world)
+    by_entry: dict[str, dict[str, list[str]]] = {}
     for name in names:
         jobs = [claim.job_id for claim in lives.of_entry(entry_id(name)) if claim.job_id]
-        waiting = [job for job in jobs if _waits(queue, job)]
-        found[name] = {"cancelled": waiting, "running": [job for job in jobs if job not in waiting]}
-    if queue.queue is None:
-        return found, f"{queue.queue_error}: what waits of it is not cancelled"
-    if not any(row["cancelled"] for row in found.values()):
-        return found, ""
+        waiting = [job for job in jobs if _waits(world, job)]
+        by_entry[name] = {"cancelled": waiting, "running": [job for job in jobs if job not in waiting]}
+    if world.queue is None:
+        return by_entry, f"{world.queue_error}: what waits of it is not cancelled"
+    if not any(row["cancelled"] for row in by_entry.values()):
+        return by_entry, ""
     console.withdraw_edited(site)  # those whose slot has not come: nothing has happened
     try:
-        site.batch.cancel([job for row in found.values() for job in row["cancelled"]], pending_only=True)
+        site.batch.cancel([job for row in by_entry.values() for job in row["cancelled"]], pending_only=True)
     except CronhpcError as error:
-        return found, str(error)
-    return found, ""
+        return by_entry, str(error)
+    return by_entry, ""
 
 
 def _waits(world: World, job_id: str) -> bool:

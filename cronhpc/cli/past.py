@@ -90,12 +90,12 @@ def _asked_for(
 ) -> Iterator[tuple[int, HistoryRun]]:
     """Of what is known, newest first by when it was written: what was asked for."""
     states, job = _results_asked_for(args.state), job_id(args.name)
-    for written, known in rows:
+    for written, run in rows:
         if written < since - AHEAD:
             return
-        named = args.name is None or (known.job == job if job else known.entry == args.name)
-        if named and (not states or known.result in states) and slot_or_end(known) >= since:
-            yield written, known
+        named = args.name is None or (run.job == job if job else run.entry == args.name)
+        if named and (not states or run.result in states) and slot_or_end(run) >= since:
+            yield written, run
 
 
 def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[HistoryRun]:
@@ -118,14 +118,14 @@ def _results_asked_for(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
     if text is None:
         return frozenset()
-    known = {each: {each} for each in (*map(str, Result), *LIVE)}
-    known |= {"failed": {*map(str, FAILURES)}, "unknown": {str(Result.UNKNOWN)}}
+    meanings = {each: {each} for each in (*map(str, Result), *LIVE)}
+    meanings |= {"failed": {*map(str, FAILURES)}, "unknown": {str(Result.UNKNOWN)}}
     wanted: set[str] = set()
     for word in (part.strip().lower().replace("-", " ").replace("_", " ") for part in text.split(",")):
-        if word not in known:
-            there = ", ".join(dict.fromkeys([*map(str, Result), *LIVE]))
-            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {there}")
-        wanted |= known[word]
+        if word not in meanings:
+            all_results = ", ".join(dict.fromkeys([*map(str, Result), *LIVE]))
+            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {all_results}")
+        wanted |= meanings[word]
     return frozenset(wanted)
 
 
@@ -141,12 +141,12 @@ def _nothing_found(args: argparse.Namespace, console: Console) -> str:
     """Raises NoSuchError for a name that nothing has."""
     if job_id(args.name):
         raise no_run_of(job_id(args.name))
-    if args.name is not None and args.name not in (known := _names(console)):
-        raise no_such("entry", args.name, known)
-    asked = [f"--state {args.state}"] if args.state else []
-    asked += [f"--since {args.since}"] if args.since else []
-    if asked:
-        return f"nothing ran{' of ' + text.name(args.name) if args.name else ''} with {' '.join(asked)}"
+    if args.name is not None and args.name not in (names := _names(console)):
+        raise no_such("entry", args.name, names)
+    limits = [f"--state {args.state}"] if args.state else []
+    limits += [f"--since {args.since}"] if args.since else []
+    if limits:
+        return f"nothing ran{' of ' + text.name(args.name) if args.name else ''} with {' '.join(limits)}"
     if args.name:
         return f"nothing of {text.name(args.name)} has run yet; now: " + command("run", args.name)
     return _nothing_recorded()
@@ -205,9 +205,9 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     paths = console.paths()
     if args.name is None:
         return _runs_with_logs(args, console, paths)
-    asked = args.job or args.name
-    args.job = job_id(asked) or args.job
-    task = asked.partition("_")[2] if args.job else ""
+    wanted = args.job or args.name
+    args.job = job_id(wanted) or args.job
+    task = wanted.partition("_")[2] if args.job else ""
     args.name = entry_meant(args.name, console, paths)
     logs = _logs(paths, args.name)
     runs = _RunsAsRead(known_runs(console, paths, args.name))
@@ -307,10 +307,10 @@ def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.N
         words = "runs, and has printed nothing yet"
     else:
         words = f"waits{why}; it has printed nothing yet" if run.result != "submitted" else "has printed nothing yet"
-    said = f"job {run.job} {words}"
+    state = f"job {run.job} {words}"
     before = ". Before it: " + command("logs", args.name, options=("--job", logs[0].job)) if logs else ""
     facts = {"entry": args.name, "job": run.job, "run": run, "log": None, "text": ""}
-    console.answer(facts, lambda: Advice(said, "." if args.follow else before), aside=True)
+    console.answer(facts, lambda: Advice(state, "." if args.follow else before), aside=True)
     if console.as_json or not args.follow:
         return ATTENTION
     log = f"{slot_text(slot_or_end(run))}-{run.job}*.out"
@@ -323,8 +323,8 @@ def _runs_with_logs(args: argparse.Namespace, console: Console, paths: Paths) ->
 
     if args.job or args.follow or args.back > 1:
         raise UsageError("cronhpc logs: of which entry, or job? See: " + command("logs"))
-    known = ((at, run) for at, run in known_runs(console, paths) if run.job and slot_or_end(run) <= console.now)
-    runs = _newest(known, _ON_SCREEN)
+    begun = ((at, run) for at, run in known_runs(console, paths) if run.job and slot_or_end(run) <= console.now)
+    runs = _newest(begun, _ON_SCREEN)
     if console.as_json:
         console.json({"runs": runs})
     elif runs:
@@ -408,11 +408,11 @@ def _no_log(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
 def _without_log(args: argparse.Namespace, console: Console) -> Entry:
     """The entry of that name. Raises NoSuchError, of a series with where it prints to."""
     entries, paths = console.entries(), console.paths()
-    known = next((each for each in series_records.every(paths.state) if each.name == args.name), None)
-    if known is None or any(each.name == args.name for each in entries):
+    series = next((each for each in series_records.every(paths.state) if each.name == args.name), None)
+    if series is None or any(each.name == args.name for each in entries):
         return entry_named(args.name, entries, paths)
-    said = f"{own_output(console.site().batch.dialect)} in {known.script}"
-    places = ", ".join(path for _, path in known.logs) or said
+    in_script = f"{own_output(console.site().batch.dialect)} in {series.script}"
+    places = ", ".join(path for _, path in series.logs) or in_script
     raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
 
 
@@ -440,7 +440,7 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
         end = file.tell()
     if args.follow:
         follower = Follower(log.path.parent, glob.escape(log.path.name), console)
-        follower.printed[log.path.name], follower.shown = end, log.path.name
+        follower.printed[log.path.name], follower.last = end, log.path.name
         follower.go_on()
 
 

@@ -104,8 +104,8 @@ def _job(path: Path) -> ReadyMade:
 def lacking(job: ReadyMade, dialect: Dialect) -> str:
     """Why a job is not for this batch system; "": it is for it. Raises OSError."""
     text = job.path.read_text(encoding="utf-8")
-    if not dialect.as_sbatch and (asked := next(_slurms_own(job, text), "")):
-        return f"it asks Slurm ({asked})"
+    if not dialect.as_sbatch and (command := next(_slurms_own(job, text), "")):
+        return f"it asks Slurm ({command})"
     return dict(dialect.lacks).get("again", "") if re.search(r"cronhpc\s+again", text) else ""
 
 
@@ -114,7 +114,7 @@ def _slurms_own(job: ReadyMade, text: str) -> Iterator[str]:
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#") and "me=$(scontrol" not in line]
     for name in _STARTED.findall(text):
         lines += (shelf_of(job) / "lib" / name).read_text(encoding="utf-8").splitlines()
-    return (found[0] for line in lines for found in _SLURMS.finditer(line.partition(" #")[0]))
+    return (match[0] for line in lines for match in _SLURMS.finditer(line.partition(" #")[0]))
 
 
 def copy_of(
@@ -210,8 +210,8 @@ def _complaints(copy: Copy, dialect: Dialect) -> Iterable[Problem]:
     from cronhpc.check.lint import lint_script
 
     schedule = None if copy.cron else "0 4 * * *"
-    found = lint_script(copy.path.name, copy.script, folder_schedule=schedule, dialect=dialect)
-    return (problem for problem in found if problem.code.startswith("E1"))
+    problems = lint_script(copy.path.name, copy.script, folder_schedule=schedule, dialect=dialect)
+    return (problem for problem in problems if problem.code.startswith("E1"))
 
 
 def _names(paths: Paths, settings: Settings) -> Iterator[tuple[str, str]]:

@@ -33,12 +33,12 @@ def known_runs(console: Console, paths: Paths, entry: str = "") -> Iterator[tupl
     """
     mine = (run for run in _unfinished(console, paths, entry) if entry in {"", run.entry})
     unfinished = sorted(mine, key=slot_or_end, reverse=True)
-    yield from ((console.now, known) for known in unfinished)
-    shown = {_attempt(known) for known in unfinished}
+    yield from ((console.now, run) for run in unfinished)
+    attempts = {_attempt(run) for run in unfinished}
     for row in history.rows(paths.history):
-        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if entry in {"", known.entry} and not (shown and _attempt(known) in shown):  # a tick may finish it meanwhile
-            yield int(row.get("at") or 0), known
+        run = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
+        if entry in {"", run.entry} and not (attempts and _attempt(run) in attempts):  # a tick may finish it meanwhile
+            yield int(row.get("at") or 0), run
 
 
 def ended_runs(console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:
@@ -95,17 +95,17 @@ def entry_meant(name: str, console: Console, paths: Paths) -> str:
 
 def entry_named(name: str, entries: Sequence[Entry], paths: Paths, see: str = "") -> Entry:
     """The entry of that name. Raises NoSuchError with the nearest one."""
-    found = next((entry for entry in entries if entry.name == name), None)
-    if found is None:
-        raise no_entry(name, (entry.name for entry in entries), paths, see)
-    return found
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    raise no_entry(name, (entry.name for entry in entries), paths, see)
 
 
-def no_entry(name: str, known: Iterable[str], paths: Paths, see: str = "") -> NoSuchError:
+def no_entry(name: str, names: Iterable[str], paths: Paths, see: str = "") -> NoSuchError:
     """The error for a name that no entry has; of one that there was it says what is left of it, and where."""
     state = memory.load(paths.entries).entries.get(name)
     if state is None and not any(row.get("entry") == name for row in history.rows(paths.history)):
-        return no_such("entry", name, known, see=see or command("status"))
+        return no_such("entry", name, names, see=see or command("status"))
     back = ""
     kept = sorted((paths.root / "trash").glob(f"{glob.escape(name)}.*{SUFFIX}"))
     if kept and state is not None and state.source.endswith(SUFFIX):
@@ -134,7 +134,7 @@ class Follower:
     def __init__(self, folder: Path, names: str, console: Console) -> None:
         self.folder, self.names, self.console = folder, names, console
         self.printed: dict[str, int] = {}  # bytes of each file
-        self.shown = ""  # the file that was printed last
+        self.last = ""  # the file that was printed last
 
     def go_on(self) -> NoReturn:
         """Print what comes, until Ctrl-C."""
@@ -153,7 +153,7 @@ class Follower:
         self.console.out.flush()
 
     def _print(self, name: str, part: bytes) -> None:
-        if "_" in name and self.shown != name:  # a task of an array
+        if "_" in name and self.last != name:  # a task of an array
             self.console.put(f"==> {name}\n".encode())
-        self.shown = name
+        self.last = name
         self.console.put(part)

@@ -95,24 +95,25 @@ def _once(args: argparse.Namespace, console: Console) -> int:
         from cronhpc.cli.runs import entry_meant
 
         args.name = entry_meant(args.name, console, paths)
-    known = facts(console)
+    status = facts(console)
     if args.name is not None:
-        return _explain(args, console, known)
+        return _explain(args, console, status)
     if console.as_json:
-        console.json({**as_json(known), "from_file": True} if from_file else known)
+        console.json({**as_json(status), "from_file": True} if from_file else status)
     else:
         from cronhpc.views.screen import render
 
-        below = _other_schedulers(console, known)
-        console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file, below=below))
-    return ATTENTION if known.needs_attention else FINE
+        below = _other_schedulers(console, status)
+        style = console.style(status.timezone)
+        console.say(render(status, style, everything=args.all, from_file=from_file, below=below))
+    return ATTENTION if status.needs_attention else FINE
 
 
-def _other_schedulers(console: Console, known: Status) -> list[str]:
+def _other_schedulers(console: Console, status: Status) -> list[str]:
     """A word on the user's other chains, and on series that were started before there was this cron directory."""
     own, lines = own_folder(console.environ), []
-    if known.other_chains:
-        jobs = " ".join(known.other_chains)
+    if status.other_chains:
+        jobs = " ".join(status.other_chains)
         lines.append(f"another cron directory of yours is at work (jobs {jobs}): {console.text(command('doctor'))}")
     if console.paths().root != own:
         newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
@@ -127,11 +128,11 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import write
 
     try:
-        known = facts(console)
-        names = [*(entry.name for entry in known.entries), *(gone.name for gone in known.deleted)]
+        status = facts(console)
+        names = [*(entry.name for entry in status.entries), *(gone.name for gone in status.deleted)]
         if args.name is not None and args.name not in names:
             raise no_such("entry", args.name, names)
-        code, line = write.nagios(known, args.name, console.now)
+        code, line = write.nagios(status, args.name, console.now)
     except (CronhpcError, OSError) as error:
         code, line = write.UNKNOWN, write.one_line(write.UNKNOWN, str(error))
     console.say(line)
@@ -142,9 +143,9 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import view, write
 
     paths = console.paths()
-    known = facts(console)
+    status = facts(console)
     pasts = view.digest(history.rows(paths.history), console.now) if paths.is_mine else None
-    text = write.prometheus(known, pasts, console.now)
+    text = write.prometheus(status, pasts, console.now)
     if args.out:
         write_out(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
     else:
@@ -177,7 +178,7 @@ def facts(console: Console) -> Status:
         series_only=console.keeps_series_only(paths),
         used=status.used_of(site.cache),
     )
-    known = status.facts(
+    answer = status.facts(
         world,
         plan(world),
         reading.memory.entries,
@@ -192,7 +193,7 @@ def facts(console: Console) -> Status:
     )
     others = other_marks(world.listed, world.directory_id).values()
     jobs = tuple(job.shown for each in others for job in each)
-    return replace(known, other_chains=jobs or None)
+    return replace(answer, other_chains=jobs or None)
 
 
 def _unsent(paths: Paths, now: int) -> Sequence[Problem]:
@@ -244,35 +245,35 @@ def _from_status_file(paths: Paths, console: Console) -> Status:
     from cronhpc.views.attention import for_others
     from cronhpc.views.status import seen_at, with_switches
 
-    known = written_status(paths)
-    if known is None:
+    status = written_status(paths)
+    if status is None:
         raise StateError(
             f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
         )
     listing = of_directory(paths, Settings(), console.now)  # what another's settings name elsewhere is not looked at
     if not listing.unknown:
-        known = with_switches(known, listing.found, console.now)
-    return for_others(seen_at(known, console.now))
+        status = with_switches(status, listing.found, console.now)
+    return for_others(seen_at(status, console.now))
 
 
-def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
+def _explain(args: argparse.Namespace, console: Console, status: Status) -> int:
     from cronhpc.views import explain
 
-    entry = next((each for each in known.entries if each.name == args.name), None)
-    gone = next((each for each in known.deleted if each.name == args.name), None)
+    entry = next((each for each in status.entries if each.name == args.name), None)
+    gone = next((each for each in status.deleted if each.name == args.name), None)
     if entry is None and gone is not None:
-        console.answer(as_json(gone), lambda: explain.deleted(gone, known, console.style(known.timezone)))
+        console.answer(as_json(gone), lambda: explain.deleted(gone, status, console.style(status.timezone)))
         return FINE
     if entry is None:
         from cronhpc.cli.runs import no_entry
 
-        names = [each.name for each in known.entries]
+        names = [each.name for each in status.entries]
         paths = console.paths()
         raise no_entry(args.name, names, paths) if paths.is_mine else no_such("entry", args.name, names)
-    rows = [row for row in known.attention if row.name in {entry.name, entry.source}]
+    rows = [row for row in status.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
     answer = {**as_json(entry), **as_json(explain.facts(schedule, console.now)), "attention": rows}
-    console.answer(answer, lambda: explain.render(entry, known, schedule, console.style(known.timezone)))
+    console.answer(answer, lambda: explain.render(entry, status, schedule, console.style(status.timezone)))
     return ATTENTION if rows or entry.switch else FINE
 
 
@@ -306,8 +307,8 @@ def _next(args: argparse.Namespace, console: Console) -> int:
     else:
         previews, zone_key = _of_entries(args, console)
     after = console.now if args.after is None else console.instant(args.after, args.timezone or zone_key)
-    known = next_slots.facts(previews, after, args.number, in_words=console.as_json or len(previews) == 1)
-    console.answer(known, lambda: next_slots.render(known, console.style(zone_key)))
+    upcoming = next_slots.facts(previews, after, args.number, in_words=console.as_json or len(previews) == 1)
+    console.answer(upcoming, lambda: next_slots.render(upcoming, console.style(zone_key)))
     return FINE
 
 
@@ -366,17 +367,18 @@ def _held_back_by(switch: Switch | SwitchOn | None, problem: Problem | None, sus
     return f"{problem.what} " + problem.fix if problem else "suspended" if suspended else ""
 
 
-def _of_anothers(args: argparse.Namespace, known: Status) -> tuple[list[Preview], str]:
+def _of_anothers(args: argparse.Namespace, status: Status) -> tuple[list[Preview], str]:
     """By what the owner's last tick wrote, and the switches that stand now."""
     from cronhpc.views.explain import schedule_of
 
-    chosen = [entry for entry in known.entries if args.name in {None, entry.name}]
+    chosen = [entry for entry in status.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
-        raise no_such("entry", args.name, (entry.name for entry in known.entries))
+        raise no_such("entry", args.name, (entry.name for entry in status.entries))
     rows = (
         (each, schedule_of(each), _held_back_by(each.switch, each.problem, each.suspended).rstrip()) for each in chosen
     )
-    return [Preview(each.name, schedule, held) for each, schedule, held in rows if schedule is not None], known.timezone
+    previews = [Preview(each.name, schedule, held) for each, schedule, held in rows if schedule is not None]
+    return previews, status.timezone
 
 
 # --- page -------------------------------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
 
     if (root / "cronhpc.yaml").exists():
         return {}, _other_backend(console.backend, root)
-    asked = [dialect_of(console.backend, Settings(), console.environ)]
-    if asked[0].runs_here and not console.backend:
+    dialects = [dialect_of(console.backend, Settings(), console.environ)]
+    if dialects[0].runs_here and not console.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
             "first (module load slurm)"
@@ -92,9 +92,9 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
             + command("init", options=("--backend", "local"))
         )
     if not console.backend:
-        asked = list(all_present(console.environ))
-    settings, dialect, site, unanswered = dict[str, str](), asked[0], Site(), dict[str, CronhpcError]()
-    for each in asked:  # the first that answers is meant: some machines keep the commands of a system that is gone
+        dialects = list(all_present(console.environ))
+    settings, dialect, site, unanswered = dict[str, str](), dialects[0], Site(), dict[str, CronhpcError]()
+    for each in dialects:  # the first that answers is meant: some machines keep the commands of a system that is gone
         try:
             site = connect(each.name, Settings(), console.environ, root / "state").site()
         except CronhpcError as error:
@@ -139,12 +139,12 @@ def _others_load() -> str:
 def _other_backend(asked: str, root: Path) -> str:
     """What to say where the settings, which stay as they are, name another one than was asked for."""
     try:
-        known = read_settings(root / "cronhpc.yaml").backend
+        written = read_settings(root / "cronhpc.yaml").backend
     except (SettingsError, OSError):
         return ""  # said by whoever needs them
-    if not asked or known in {asked, ""}:
+    if not asked or written in {asked, ""}:
         return ""
-    return f"cronhpc.yaml says backend: {known}, and that stays; for {asked}, edit that line"
+    return f"cronhpc.yaml says backend: {written}, and that stays; for {asked}, edit that line"
 
 
 def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[OldJobs, str]:

@@ -181,10 +181,10 @@ def _written(paths: Paths, console: Console) -> Status | None:
     from cronhpc.views.status import seen_at
 
     try:
-        known = written_status(paths)
+        status = written_status(paths)
     except (OSError, StateError):
         return None
-    return seen_at(known, console.now) if known else None
+    return seen_at(status, console.now) if status else None
 
 
 def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
@@ -193,12 +193,12 @@ def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) 
     if not args.names:
         raise UsageError(_which(kind, look))
     chosen: dict[str, Switch] = {}
-    for asked in args.names:
-        exact = not is_pattern(asked) or asked in look.entries
-        names = [look.of_file(asked)] if exact else look.matching(asked)
+    for wanted in args.names:
+        exact = not is_pattern(wanted) or wanted in look.entries
+        names = [look.of_file(wanted)] if exact else look.matching(wanted)
         if not names and not args.anyway:
-            raise NoSuchError(f"Nothing is called {asked} now, so nothing was set. {_which(kind, look)}")
-        for name in names or [asked]:
+            raise NoSuchError(f"Nothing is called {wanted} now, so nothing was set. {_which(kind, look)}")
+        for name in names or [wanted]:
             check_name(name)
             chosen[name] = Switch(kind, name, str(folder / name), "", console.now)
             if not args.anyway and (why := look.lacks(chosen[name])):
@@ -328,8 +328,8 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
     if console.keeps_series_only(paths):
         return None
     stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
-    known = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
-    how = chain.health(known, answers=True, entries=1, now=report.world.now)
+    facts = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
+    how = chain.health(facts, answers=True, entries=1, now=report.world.now)
     return None if how in chain.FINE | chain.LIMPS else command("start")
 
 
@@ -370,8 +370,8 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
     paths = console.paths()
     settings = console.settings()
-    seen = settings if paths.is_mine else Settings()  # of another's, folders elsewhere are not looked into
-    standing = of_directory(paths, seen, console.now).found
+    followed = settings if paths.is_mine else Settings()  # of another's, folders elsewhere are not looked into
+    standing = of_directory(paths, followed, console.now).found
     suspended = _suspended(paths)
     names = _lifted_names(args, kind, standing, suspended if kind == "pause" else [])
     rows = []
@@ -417,8 +417,8 @@ def _as_it_was(kind: str, names: Sequence[str], standing: Sequence[Switch]) -> t
     """The options that set these switches again as they stood, where they stood alike."""
     were = {(each.reason, each.expires) for each in standing if each.kind == kind and each.name in names}
     reason, expires = were.pop() if len(were) == 1 else ("", None)
-    found = (f"--reason={reason}",) if reason.startswith("-") else ("--reason", reason) if reason else ()
-    return (*found, "--expires", str(iso(expires))) if expires is not None else found
+    options = (f"--reason={reason}",) if reason.startswith("-") else ("--reason", reason) if reason else ()
+    return (*options, "--expires", str(iso(expires))) if expires is not None else options
 
 
 def _lifted_names(
@@ -427,16 +427,16 @@ def _lifted_names(
     """Those asked for; `*` means all that stand. Raises UsageError where none is named."""
     from fnmatch import fnmatchcase
 
-    there = list(dict.fromkeys([*(each.name for each in standing if each.kind == kind), *suspended]))
+    liftable = list(dict.fromkeys([*(each.name for each in standing if each.kind == kind), *suspended]))
     if not args.names:
-        what = f"which: {', '.join(map(text.word, there))}." if there else "NAME. Nothing is to be lifted: none stands."
-        raise UsageError(f"cronhpc {_UNDO[kind]}: write {what}")
+        choices = f"which: {', '.join(map(text.word, liftable))}." if liftable else ""
+        raise UsageError(f"cronhpc {_UNDO[kind]}: write {choices or 'NAME. Nothing is to be lifted: none stands.'}")
     names: list[str] = []
-    for asked in args.names:
-        if is_pattern(asked) and asked not in there:
-            names += [name for name in there if fnmatchcase(name, asked)] or [asked]
+    for wanted in args.names:
+        if is_pattern(wanted) and wanted not in liftable:
+            names += [name for name in liftable if fnmatchcase(name, wanted)] or [wanted]
         else:
-            names.append(asked)
+            names.append(wanted)
     return list(dict.fromkeys(names))
 
 
@@ -470,11 +470,11 @@ def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths
         return
     others = [each for each in standing if each.kind != kind and each.name == name]
     if others:
-        done = "killed, not paused" if kind == "pause" else "paused, not killed"
-        yield f"{text.name(name)} is {done}. To lift that: " + command(_UNDO[others[0].kind], name)
+        state = "killed, not paused" if kind == "pause" else "paused, not killed"
+        yield f"{text.name(name)} is {state}. To lift that: " + command(_UNDO[others[0].kind], name)
         return
-    there = list(dict.fromkeys(text.name(each.name) for each in standing if each.kind == kind))
-    stand = f" What stands: {', '.join(there[:_LISTED])}." if there else ""
+    standing_names = list(dict.fromkeys(text.name(each.name) for each in standing if each.kind == kind))
+    stand = f" What stands: {', '.join(standing_names[:_LISTED])}." if standing_names else ""
     yield f"no {kind} switch {text.name(name)} stands.{stand} See: " + command("status")
 
 
@@ -517,11 +517,10 @@ def _suspended(paths: Paths) -> list[str]:
 
 def _owners(paths: Paths, name: str) -> list[str]:
     """A suspension is its owner's to lift: whoever may write switches can stop jobs, and start none."""
-    known = None if paths.is_mine else written_status(paths)
-    row = next((entry for entry in known.entries if entry.name == name), None) if known else None
-    if not known or not row or not row.suspended:
+    status = None if paths.is_mine else written_status(paths)
+    if status is None or not any(entry.name == name and entry.suspended for entry in status.entries):
         return []
-    return [f"it is suspended after failures, which {known.owner} alone can lift, with the same command"]
+    return [f"it is suspended after failures, which {status.owner} alone can lift, with the same command"]
 
 
 def _lift_suspension(paths: Paths, name: str) -> bool:
@@ -530,9 +529,9 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
     if state is None or state.suspended is None:
         return False
     with lease.held(paths.state / "lease", lease.myself(os.uname().nodename, "", ""), seconds=_TIMEOUT):
-        known = memory.load(paths.entries)
-        known.entries[name] = replace(known.entries[name], suspended=None, failures=0)
-        memory.save(paths.entries, known)
+        remembered = memory.load(paths.entries)
+        remembered.entries[name] = replace(remembered.entries[name], suspended=None, failures=0)
+        memory.save(paths.entries, remembered)
     return True
 
 
