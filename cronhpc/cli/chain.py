@@ -179,7 +179,7 @@ def _daemon_gone(console: Console) -> bool:
 
     try:
         site = console.site()
-        return site.batch.dialect.runs_here and bool(daemon_trouble(site))
+        return site.batch.dialect.runs_here and bool(daemon_trouble(site.paths, site.host))
     except (CronhpcError, OSError):
         return False
 

@@ -224,7 +224,7 @@ def _with_who_calls_ticks(world: World, site: Site, console: Console) -> World:
     elif world.chain.via.here and not world.chain.disabled:
         from cronhpc.drivers.start import daemon_trouble
 
-        why = daemon_trouble(site)
+        why = daemon_trouble(site.paths, site.host)
     else:
         from cronhpc.engine.read import with_ends_of_links
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from cronhpc.core.model import Job, LinkRecord, Outcome
+    from cronhpc.core.model import Job, LinkRecord, Outcome, Settings
     from cronhpc.script.dialect import Dialect
     from cronhpc.store.scheduler import SiteChanges
     from cronhpc.tick import Report
@@ -109,13 +109,13 @@ def start(
     lines = _way_words(site)
     if site.batch.dialect.runs_here:
         return _start_here(site, environ, now, repair=repair)
-    cluster = _must_be_alone(site, beside=beside or repair)
+    cluster = _must_be_alone(site.batch, site.paths, beside=beside or repair)
     with leased(site):
         _must_own_its_links(site)
         keep_environment(site, environ, repair=repair)
         site, kept = keep_options(site, environ)
         if via.daemon:
-            _must_fit(site)
+            _must_fit(site.batch, site.settings)
         dropped = _drop_edited(site)
         number = scheduler.marks(site.paths).next_start
         fingerprint, made = write_link(site, by_daemon=via.daemon, generation=number)
@@ -123,8 +123,9 @@ def start(
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
         files.remember_place(site.paths)
-        if (pid := local_daemon(site)[0]) and not _begun(site.paths).by_hand:
-            lines.append(_ended_now(site, pid))
+        daemon, _ = local_daemon(site.paths, site.host)
+        if daemon is not None and not daemon.by_hand:
+            lines.append(_ended_now(daemon))
         report = _set_right(site, now)
     _must_have_answered(report.world)
     if via.runs_ahead:
@@ -206,7 +207,7 @@ def _first_tick(site: Site, now: Callable[[], int]) -> list[str]:
 _HOUR, _MINUTE = 3600, 60
 
 
-def _must_be_alone(site: Site, *, beside: bool) -> str:
+def _must_be_alone(batch: Batch, paths: Paths, *, beside: bool) -> str:
     """The cluster's name; "" where nobody tells.
 
     Raises CronhpcError where another scheduler would run the same scripts: the one that was started on another cluster,
@@ -215,15 +216,15 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
     from cronhpc.engine.init import look_for_hand_made
 
     try:
-        name = site.batch.cluster_name()
-        hand_made = None if beside else look_for_hand_made(site.batch, site.paths)
+        name = batch.cluster_name()
+        hand_made = None if beside else look_for_hand_made(batch, paths)
     except Unreachable:
         raise
     except BatchError:
         return ""  # it cannot be told here
-    known = scheduler.started(site.paths)
+    known = scheduler.started(paths)
     if name and known is not None and known.cluster not in {name, ""}:
-        found = elsewhere(site.paths.root, name, known.cluster)
+        found = elsewhere(paths.root, name, known.cluster)
         raise CronhpcError(found.what, " Nothing was submitted. ", found.fix)
     if hand_made is not None:
         both = command("start", options=("--beside",))
@@ -261,10 +262,10 @@ def _drop_edited(site: Site) -> list[str]:
     return [said] if cancelled else []
 
 
-def _must_fit(site: Site) -> None:
+def _must_fit(batch: Batch, settings: Settings) -> None:
     """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
     try:
-        found = chain.misfit(site.batch.site().partitions, site.settings)
+        found = chain.misfit(batch.site().partitions, settings)
     except BatchError:
         return  # nobody can tell
     if found is not None:
@@ -281,15 +282,15 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, HowStarted(Way.LOCAL, at=now(), by=site.user))
         files.remember_place(site.paths)
-        pid, _ = local_daemon(site)
-        if not pid:
+        daemon, _ = local_daemon(site.paths, site.host)
+        if daemon is None:
             log = str(site.paths.scheduler / "scheduler.log")
             argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
-            _note_daemon(site, pid, by_hand=False)
+            _note_daemon(site.paths, site.host, pid, by_hand=False)
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
-            said = f"the daemon runs already: process {pid}"
+            said = f"the daemon runs already: process {daemon.pid}"
         return Started((), (*_way_words(site), said))
 
 
@@ -303,13 +304,13 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
     lines: list[str] = []
     how = scheduler.last_started(site.paths) or HowStarted()
-    daemon = local_daemon(site)
+    daemon, host = local_daemon(site.paths, site.host)
     try:
         scheduler.mark_stopped(site.paths, site.user)
     except OSError as error:
-        raise _stopped_unmarked(site, daemon[0], error) from None
+        raise _stopped_unmarked(site, daemon, error) from None
     if site.batch.dialect.runs_here:
-        lines.append(_stopped(site, *daemon))
+        lines.append(_stopped(daemon, host, site.host))
     other_cluster = of_other_cluster(site, how) is not None  # its ids may be those of other jobs here
     if other_cluster:
         lines.append(
@@ -386,10 +387,10 @@ def _cancelled_waiting(site: Site) -> int:
     return len(waiting)
 
 
-def _stopped_unmarked(site: Site, daemon: int, error: OSError) -> CronhpcError:
+def _stopped_unmarked(site: Site, daemon: Begun | None, error: OSError) -> CronhpcError:
     """A disk that takes no mark must not keep the scheduler going: its daemon or waiting jobs end all the same."""
     if site.batch.dialect.runs_here:
-        done = _ended_now(site, daemon) if daemon else "no daemon that can be ended from here is known"
+        done = _ended_now(daemon) if daemon is not None else "no daemon that can be ended from here is known"
         left = "it is not marked as stopped, and one that runs elsewhere goes on"
     else:
         done = f"cancelled {count(_cancelled_waiting(site), 'waiting job')} of the scheduler"
@@ -437,26 +438,47 @@ class Begun:
     host: str = ""
     by_hand: bool = False  # not by `start`
 
+    @property
+    def lives(self) -> bool:
+        """Whether it runs, where it was begun on this machine."""
+        state, _, born = lease.process_born(self.pid).partition(" ") if self.pid else ("", "", "")
+        return born != "" and born == self.born and state not in {"Z", "X"}
+
+    def ended(self, within: float) -> bool:
+        """Whether it has gone by then: so many seconds from now."""
+        until = elapsed() + within
+        while self.lives:
+            if elapsed() > until:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def terminated(self) -> bool:
+        """Whether it has gone, told by a signal."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        return self.ended(_TERMINATES_WITHIN)
+
 
 def _begun(paths: Paths) -> Begun:
     return decode.read(Begun, read_json(paths.state / "daemon.json", 1) or {})[0] or Begun()
 
 
-def _note_daemon(site: Site, pid: int, *, by_hand: bool) -> None:
-    begun = Begun(pid, lease.process_born(pid).partition(" ")[2], site.host, by_hand)
-    write_json(site.paths.state / "daemon.json", decode.plain(begun), 1)
+def _note_daemon(paths: Paths, host: str, pid: int, *, by_hand: bool) -> None:
+    begun = Begun(pid, lease.process_born(pid).partition(" ")[2], host, by_hand)
+    write_json(paths.state / "daemon.json", decode.plain(begun), 1)
 
 
 def another_daemon(site: Site, now: int) -> str:
     """That a daemon runs here already, or elsewhere; "": there is none known, and this one is noted."""
     if there := _daemon_elsewhere(site, now):
         return there
-    pid = local_daemon(site)[0]
-    if pid in {0, os.getpid()}:
+    known, _ = local_daemon(site.paths, site.host)
+    if known is None or known.pid == os.getpid():
         with suppress(OSError):  # a full disk is told by each tick
-            _note_daemon(site, os.getpid(), by_hand=pid == 0)
+            _note_daemon(site.paths, site.host, os.getpid(), by_hand=known is None)
         return ""
-    return f"a daemon runs here already: process {pid}"
+    return f"a daemon runs here already: process {known.pid}"
 
 
 def _daemon_elsewhere(site: Site, now: int) -> str:
@@ -471,53 +493,34 @@ def _daemon_elsewhere(site: Site, now: int) -> str:
     return f"the daemon was begun on {known.host} (process {known.pid}), and ticks come"
 
 
-def local_daemon(site: Site) -> tuple[int, str]:
-    """The process of the daemon that was begun last, where it runs on this machine, else 0; and where it was begun."""
-    known = _begun(site.paths)
-    pid, host = known.pid, known.host or site.host
-    state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
-    lives = born and born == known.born and state not in {"Z", "X"}
-    return (pid if lives else 0), host if pid else ""
+def local_daemon(paths: Paths, here: str) -> tuple[Begun | None, str]:
+    """The daemon that was begun last, where it runs on this machine; and the one where it was begun, "" for none."""
+    known = _begun(paths)
+    host = (known.host or here) if known.pid else ""
+    return (known if host == here and known.lives else None), host
 
 
-def daemon_trouble(site: Site) -> Disabled | None:
+def daemon_trouble(paths: Paths, here: str) -> Disabled | None:
     """That the daemon that was begun on this machine has ended; None where it lives, or was begun elsewhere."""
-    pid, host = local_daemon(site)
-    return Disabled.DAEMON_ENDED if not pid and host == site.host else None
+    daemon, host = local_daemon(paths, here)
+    return Disabled.DAEMON_ENDED if daemon is None and host == here else None
 
 
-def _daemon_ended(site: Site, pid: int, within: float) -> bool:
-    """Whether the daemon has gone by then."""
-    until = elapsed() + within
-    while local_daemon(site)[0] == pid:
-        if elapsed() > until:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def _terminated(site: Site, pid: int) -> bool:
-    """Whether it has gone, told by a signal."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
-    return _daemon_ended(site, pid, _TERMINATES_WITHIN)
-
-
-def _ended_now(site: Site, pid: int) -> str:
+def _ended_now(daemon: Begun) -> str:
     """The daemon of the local backend goes where Slurm takes over; runs that it has begun go on."""
-    gone = _terminated(site, pid)
+    pid, gone = daemon.pid, daemon.terminated()
     return f"ended the daemon of the local backend: process {pid}" if gone else f"it does not end: kill -9 {pid}"
 
 
-def _stopped(site: Site, pid: int, host: str) -> str:
+def _stopped(daemon: Begun | None, host: str, here: str) -> str:
     """What became of it: it sees the mark of `stop`, and ends its tick first.
 
     One that was begun in this moment may take the mark for an old one: it gets a signal.
     """
-    if pid:
-        ended = _daemon_ended(site, pid, _ENDS_WITHIN) or _terminated(site, pid)
-        done = f"the daemon: process {pid} of this machine"
-        return f"stopped {done}" if ended else f"asked {done}; it does not end: kill -9 {pid}"
-    if host not in {"", site.host}:
+    if daemon is not None:
+        ended = daemon.ended(_ENDS_WITHIN) or daemon.terminated()
+        done = f"the daemon: process {daemon.pid} of this machine"
+        return f"stopped {done}" if ended else f"asked {done}; it does not end: kill -9 {daemon.pid}"
+    if host not in {"", here}:
         return f"no daemon runs on this machine; if the one on {host} does, it ends within seconds"
     return "no daemon that " + command("start") + " began runs; one in a terminal ends within seconds"

@@ -94,7 +94,7 @@ def test_beside_a_process_of_another_machine_that_keeps_the_lease(
     """It goes on without the lease; the one that nobody gives back is told, and does not cost a wait each time."""
     monkeypatch.setattr("cronhpc.store.lease._WAITS", 60.0 if seconds_ago else 0.1)
     monkeypatch.setattr("cronhpc.batch.process.start", lambda *_, **__: os.getpid())  # no daemon
-    monkeypatch.setattr("cronhpc.drivers.start.local_daemon", lambda _: (0, ""))
+    monkeypatch.setattr("cronhpc.drivers.start.local_daemon", lambda *_: (None, ""))
     shell.drop("cron.daily/backup.slurm")
     path = Path(shell.cron / "state" / "lease")
     assert lease.take(path, lease.myself("login9", "", ""), lambda _: False) is None

@@ -297,15 +297,15 @@ def test_start_refuses_beside_a_hand_made_scheduler_and_it_is_told_until_that_is
     with pytest.raises(
         CronhpcError, match=r"still in the queue: 7 .*cronhpc init --cancel-old.*cronhpc start --beside"
     ):
-        start._must_be_alone(site, beside=False)
-    assert start._must_be_alone(site, beside=True) == "alps"
+        start._must_be_alone(site.batch, site.paths, beside=False)
+    assert start._must_be_alone(site.batch, site.paths, beside=True) == "alps"
     told = init.hand_made_problem(site.batch, site.paths)
     assert told is not None
     assert told.code == "W365"
     init.cancel_old_chain(site.batch, site.paths.root)
     assert init.hand_made_problem(site.batch, site.paths) is None
     assert not scheduler.hand_made_mark(site.paths).exists()
-    assert start._must_be_alone(site, beside=False) == "alps"
+    assert start._must_be_alone(site.batch, site.paths, beside=False) == "alps"
 
 
 def test_on_another_cluster_than_its_own_nothing_is_done(tmp_path: Path) -> None:
@@ -315,12 +315,12 @@ def test_on_another_cluster_than_its_own_nothing_is_done(tmp_path: Path) -> None
     with pytest.raises(CronhpcError, match=r"cluster jura, .* runs on alps.* on alps: cronhpc stop"):
         tick(there, 0)
     with pytest.raises(CronhpcError, match="cluster jura"):
-        start._must_be_alone(there, beside=True)
+        start._must_be_alone(there.batch, there.paths, beside=True)
     assert site_module.of_other_cluster(there) is not None
     assert there.batch.asked == 2, "each look asks once on a machine"
     scheduler.mark_stopped(paths, "me")
     assert site_module.of_other_cluster(there) is None
-    assert start._must_be_alone(there, beside=True) == "jura", "its own stop has ended it"
+    assert start._must_be_alone(there.batch, there.paths, beside=True) == "jura", "its own stop has ended it"
 
 
 @pytest.mark.parametrize(

@@ -367,7 +367,7 @@ def test_a_status_of_any_depth_is_shown(state: State) -> None:
 @pytest.mark.parametrize("verb", ["tick", "start", "stop"])
 def test_a_pipe_in_the_leases_place_holds_nobody_up(state: State, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cronhpc.batch.process.start", lambda *_, **__: os.getpid())  # no daemon
-    monkeypatch.setattr("cronhpc.drivers.start.local_daemon", lambda _: (0, ""))
+    monkeypatch.setattr("cronhpc.drivers.start.local_daemon", lambda *_: (None, ""))
     os.mkfifo(state.root / "state" / "lease")
     said = state.shell(verb, now=NOW)
     assert (said.code, said.out.count("W338")) == (0, 1 if verb == "tick" else 0), said.err
