@@ -8,13 +8,11 @@ from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Batch, Examinable
-
-    ScriptOptions = Callable[[bytes], Mapping[str, str]]
 
 
 def present(environment: Mapping[str, str]) -> Dialect | None:
@@ -59,14 +57,11 @@ def connect(
     *,
     accounting: bool | None = None,
     submit_line: bool = True,
-    script_options: ScriptOptions | None = None,
 ) -> Batch:
     """The batch system to use; nothing is asked or started yet.
 
     `environment` is the process's own: it is scrubbed here. `accounting`,
     `submit_line`: what these attributes of `Slurm` said last time.
-    `script_options`: a script's bytes to its own #SBATCH options by long name; the local backend, having no sbatch,
-    asks it for job name, output, error, working folder and whether the script is an array.
     """
     dialect = dialect_of(name, settings, environment)
     usual: Usual = {
@@ -92,13 +87,8 @@ def connect(
         return Lsf(environment, **usual)
     from cronhpc.batch.local import Local
 
-    return Local(
-        state_dir / "local",
-        environment,
-        names=settings.environment,
-        script_options=script_options,
-        assumed=not (name or settings.backend),
-    )
+    assumed = not (name or settings.backend)
+    return Local(state_dir / "local", environment, names=settings.environment, assumed=assumed)
 
 
 def examined(batch: Batch) -> Examinable | None:

@@ -88,7 +88,6 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         paths.state,
         accounting=known[0] if known else None,
         submit_line=not known or all(known[2:]),
-        script_options=_script_options,
     )
     site = site_here(paths, settings, batch, saved)
     if cache.get("zone", site.timezone) != site.timezone:
@@ -111,12 +110,6 @@ def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[st
     here = None if present(saved) else present(environ)
     found = which(here.commands[0], environ) if here else None
     return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"} if found else saved
-
-
-def _script_options(data: bytes) -> dict[str, str]:
-    from cronhpc.script.header import read_header
-
-    return {option.name: option.value or "" for option in read_header(data, "").options}
 
 
 def elsewhere(root: Path, here: str, there: str) -> Problem:

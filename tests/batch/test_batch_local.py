@@ -286,16 +286,14 @@ def test_scripts_that_sbatch_would_not_take(bench: Bench, data: bytes | None, er
 def test_arrays_are_refused_whoever_asks_for_one(bench: Bench) -> None:
     with pytest.raises(Refused, match="no arrays"):
         bench.submit("true", options=("--array=0-3",))
-    bench.local = Local(bench.folder / "local", ENV, script_options=lambda _: {"array": "0-3"})
     with pytest.raises(Refused, match="no arrays"):
-        bench.submit("true")
+        bench.submit("#SBATCH --array=0-3\ntrue")
 
 
 @pytest.mark.processes
 def test_the_scripts_own_options_count_where_the_submission_says_nothing(bench: Bench) -> None:
-    asked = {"job-name": "own", "output": "%x-%j.log", "error": "e", "chdir": str(bench.folder), "hold": None}
-    bench.local = Local(bench.folder / "local", ENV, script_options=lambda _: asked)
-    job_id = bench.submit("echo out; echo err >&2", output=None, chdir=None)
+    asked = f"#SBATCH --job-name=own --output=%x-%j.log --error=e --chdir={bench.folder} --hold\n"
+    job_id = bench.submit(asked + "echo out; echo err >&2", output=None, chdir=None)
     assert bench.job(job_id).reason == "JobHeldUser", "its own --hold"
     bench.local.release([job_id])
     assert bench.until(job_id, "COMPLETED").name == "own"

@@ -17,7 +17,7 @@ from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, log_name
 from cronhpc.script.dialect import LOCAL, SLURM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.core.model.site import Site
@@ -35,7 +35,6 @@ NO_SLURM = (
 class Local(Batch):
     """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
 
-    `script_options`: a script's bytes to its own #SBATCH options by long name; without it only the Submission counts.
     `kill_wait`: seconds from TERM to KILL.
     """
 
@@ -47,7 +46,6 @@ class Local(Batch):
         environ: Mapping[str, str],
         *,
         names: Sequence[str] | None = None,
-        script_options: Callable[[bytes], Mapping[str, str | None]] | None = None,
         kill_wait: float = 5,
         assumed: bool = False,
     ) -> None:
@@ -56,7 +54,6 @@ class Local(Batch):
         self._environment = scrub(environ, LOCAL, names)
         self._base = scrub(environ, LOCAL)
         self._kill_wait = kill_wait
-        self._script_options = script_options or (lambda _: {})
 
     # --- the port --------------------------------------------------------------------------------------------------
 
@@ -93,10 +90,12 @@ class Local(Batch):
             raise BatchError(f"job {job_id}: its script cannot be read: {error}") from None
 
     def submit(self, job: Submission) -> str:
+        from cronhpc.script.header import read_header
+
         if self.assumed:
             raise Unreachable(NO_SLURM)
         script = read_script(job.script)
-        asked = {**self._script_options(script), **long_options(job.options)}
+        asked = {**{each.name: each.value for each in read_header(script, "").options}, **long_options(job.options)}
         if "array" in asked:
             raise Refused(f"{job.script}: the local backend has no arrays. Loop in the script, or use Slurm.")
         facts = self._facts(job, asked)
