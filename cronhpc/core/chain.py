@@ -23,17 +23,18 @@ from cronhpc.core.model import (
     Queue,
     Result,
     SubmitLink,
+    Way,
     command,
 )
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.script.dialect import SLURM, Dialect
+from cronhpc.script.dialect import SLURM, Dialect, option_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import ChainFacts, Decision, JobEnd, Settings, Way, World
+    from cronhpc.core.model import ChainFacts, Decision, JobEnd, Settings, World
     from cronhpc.core.model.site import Partition
 
 SUCCESSOR, SPARE = "successor", "spare"
@@ -139,7 +140,7 @@ def begun_and_gone(world: World) -> list[str]:
     by_daemon = world.chain.via.daemon
     if not world.chain.by_links or world.queue is None or (by_daemon and links.running):
         return []
-    since = last - world.settings.interval - LONGER if by_daemon else last
+    since = last - daemon_lasts(world.settings) if by_daemon else last
     rows = {job.id: job for job in world.listed if records(world).link(job)}
     badly = [each.id for each in rows.values() if ENDS.get(each.state, Result.OK) is not Result.OK and each.nodes]
     gone = [job_id for job_id, link in world.links.items() if since < link.slot <= world.now]
@@ -402,9 +403,35 @@ def _elsewhere(node: str, dialect: Dialect) -> str:
     return f" For runs that fail there: {line}" if line else ""
 
 
-# --- whether a link of `start --daemon` could ever start --------------------------------------------------------------
-#
-# It asks for the interval, and time to hand over.
+# --- what links ask for -----------------------------------------------------------------------------------------------
+
+
+def daemon_lasts(settings: Settings) -> int:
+    """Seconds that a link which runs the daemon asks for: until its successor starts, which may have to wait."""
+    return settings.interval + LONGER
+
+
+def link_options(settings: Settings, via: Way = Way.CHAIN) -> tuple[str, ...]:
+    """Options for sbatch of links: their own, then partition and account as entries have them."""
+    own = {name: value for name, value in settings.link_sbatch if name not in {"comment", "exclude"}}
+    if via.daemon:
+        own["time"] = str(daemon_lasts(settings) // 60)
+    for name, value in settings.sbatch:
+        if name in {"partition", "account", "qos"}:
+            own.setdefault(name, value)
+    return tuple(option_text(name, value or None) for name, value in own.items())
+
+
+def link_exclude(settings: Settings, nodes: Iterable[str] = ()) -> str:
+    """The value of --exclude for links: the settings', and `nodes` that they could not work on."""
+    return ",".join(filter(None, (dict(settings.link_sbatch).get("exclude", ""), *nodes)))
+
+
+def link_comment(settings: Settings) -> str:
+    """What the settings want in the comment of links, behind our own words."""
+    own = dict(settings.link_sbatch).get("comment", "")
+    return f" {own}" if own else ""
+
 
 _NEAT = (86400, 43200, 21600, 10800, 7200, 3600, 1800, 1200, 900, 600, 300)  # intervals that people name
 
@@ -419,11 +446,11 @@ class Misfit:
 
 
 def misfit(partitions: Sequence[Partition], settings: Settings) -> Misfit | None:
-    """Why such a link could never start where links go; None where it could, or nobody can tell."""
+    """Why a link of `start --daemon` could never start where links go; None where it could, or nobody can tell."""
     chosen = dict(settings.link_sbatch).get("partition") or dict(settings.sbatch).get("partition", "")
     names = chosen.split(",") if chosen else [each.name for each in partitions if each.default]
     there = [each for each in partitions if each.name in names]
-    asks = settings.interval + LONGER
+    asks = daemon_lasts(settings)
     if not there or any(_takes(each, asks) for each in there):
         return None
     longest = max(each.time_limit or 0 for each in there)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cronhpc.batch import connect, dialect_of, examinable, process
 from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import elapsed, for_commands
+from cronhpc.core.chain import link_options
 from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, StateError, Way, command
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass, replace
@@ -435,7 +436,7 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
 
 def _taken(slurm: Examinable, settings: Settings) -> Finding:
     """Whether sbatch would take a link, asked from here; nothing is submitted."""
-    job = Submission("", options=scheduler.link_options(settings), job_name="cronhpc-doctor", held=False)
+    job = Submission("", options=link_options(settings), job_name="cronhpc-doctor", held=False)
     try:
         refusal = slurm.refusal(job, "#!/bin/sh\n")
     except Unreachable as error:
@@ -447,7 +448,7 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     """The probe job, on one or two nodes."""
     state = existing(str(asked.root), asked.environ).state
     batch = _connected(asked, settings)
-    with ProbeJob(batch, state, here.python, scheduler.link_options(settings), asked.url) as job:
+    with ProbeJob(batch, state, here.python, link_options(settings), asked.url) as job:
         this = probe.Racer(str(job.folder), "here")  # this machine races with the nodes while they look
         this.look(0)
         try:

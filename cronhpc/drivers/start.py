@@ -39,10 +39,11 @@ from cronhpc.core.model import Started as HowStarted
 from cronhpc.cron.values import count, dataclass
 from cronhpc.engine.link import (
     add_to_scrontab,
+    is_whole,
     keep_environment,
     keep_options,
-    may_be_in_scrontab,
     remove_from_scrontab,
+    this_cronhpc,
     write_link,
 )
 from cronhpc.engine.read import read_world
@@ -118,9 +119,13 @@ def start(
             _must_fit(site.batch, site.settings)
         dropped = _drop_edited(site)
         number = scheduler.marks(site.paths).next_start
-        fingerprint, made = write_link(site, by_daemon=via.daemon, generation=number)
+        fingerprint, made = write_link(site, via, number)
         how = HowStarted(via, fingerprint, prequeue, now(), site.user, number, cluster, machine_zone())
-        lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
+        lines += [*kept, *dropped, *made]
+        if via.in_scrontab:
+            lines += add_to_scrontab(site.paths, site.settings, environ)
+        else:
+            lines += remove_from_scrontab(site.paths, environ)
         scheduler.mark_started(site.paths, how)
         files.remember_place(site.paths)
         daemon, _ = local_daemon(site.paths, site.host)
@@ -145,16 +150,6 @@ def _must_be_startable(site: Site, via: Way, *, anew: bool) -> None:
         raise CronhpcError(NO_SLURM)
     if not (site.batch.dialect.runs_here or via.runs_ahead):
         _nodes_must_submit(site.changes, via, anew=anew)
-
-
-def _in_scrontab(site: Site, environ: Mapping[str, str], via: Way) -> list[str]:
-    """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
-    if via.in_scrontab:
-        return add_to_scrontab(site.paths, site.settings, environ)
-    before = scheduler.last_started(site.paths)
-    if (before is not None and before.via.in_scrontab) or may_be_in_scrontab(site.paths):
-        return remove_from_scrontab(site.paths, environ)
-    return []
 
 
 def _nodes_must_submit(changes: SiteChanges, via: Way, *, anew: bool) -> None:
@@ -194,7 +189,7 @@ def _first_tick(site: Site, now: Callable[[], int]) -> list[str]:
         step = next((each for each in (30, 20, 15, 10, 5) if each * _MINUTE <= reach), 1)
         minute, often = f"*/{step}", f"at least every {step} min"
     log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
-    line = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
+    line = f"{shlex.join(this_cronhpc())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
     return [
         f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach",
         *(f"not submitted: {' '.join(why.split())}" for why in refused),
@@ -252,7 +247,7 @@ def _must_own_its_links(site: Site) -> None:
 
 def _drop_edited(site: Site) -> list[str]:
     """Where the link's text was cut off or edited, what waits may hold that; what to say of it. Raises OSError."""
-    if not os.path.lexists(site.paths.script) or scheduler.is_whole(site.paths):
+    if not os.path.lexists(site.paths.script) or is_whole(site.paths):
         return []
     try:
         cancelled = _cancelled_waiting(site)
@@ -285,7 +280,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
         daemon, _ = local_daemon(site.paths, site.host)
         if daemon is None:
             log = str(site.paths.scheduler / "scheduler.log")
-            argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
+            argv = [*this_cronhpc(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             _note_daemon(site.paths, site.host, pid, by_hand=False)
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
@@ -317,8 +312,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
             f"its jobs are on cluster {how.cluster}, whose queue is not this one: what waits ends when it starts"
         )
     with leased(site):
-        if how.via.in_scrontab or may_be_in_scrontab(site.paths):
-            lines += remove_from_scrontab(site.paths, environ)
+        lines += remove_from_scrontab(site.paths, environ)
         report = None if other_cluster else _set_right(site, now, takes_back=how.via.runs_ahead)
         world = report.world if report is not None else read_world(site, now()).world
     _must_have_answered(world, "It is marked as stopped; what waits ends when it starts")

@@ -12,7 +12,15 @@ from functools import partial
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Submission, Unreachable
 from cronhpc.core import model
 from cronhpc.core.attempts import with_log
-from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
+from cronhpc.core.chain import (
+    SPARE,
+    bad_nodes_text,
+    comment_words,
+    link_comment,
+    link_exclude,
+    link_options,
+    record_of,
+)
 from cronhpc.core.model import Decision, Done, Job, Key, Obstacle, Outcome, Plan, World, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
@@ -183,8 +191,8 @@ class Actor(Progress):
         chain, settings = self.world.chain, self.site.settings
         own = record_of(link.kind, link.at, chain.fingerprint, self.clock)
         comment = token(self.world.directory_id, comment_words(own))
-        comment += scheduler.link_comment(settings)
-        exclude = scheduler.link_exclude(settings, [bad.node for bad in chain.bad_nodes])
+        comment += link_comment(settings)
+        exclude = link_exclude(settings, [bad.node for bad in chain.bad_nodes])
         if isinstance(link, model.MoveLink):
             known = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
             _avoiding(known, None, lambda nodes: self.site.batch.move(link.job_id, link.at, comment, nodes))
@@ -195,7 +203,7 @@ class Actor(Progress):
             self.linked.add(job_id)
             self.note(link, Done.OK, job_id=job_id)
             return None
-        least = scheduler.link_exclude(settings)
+        least = link_exclude(settings)
         try:
             job_id = _avoiding(
                 exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
@@ -249,7 +257,7 @@ class Actor(Progress):
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
-        options = scheduler.link_options(self.site.settings, by_daemon=chain.via.daemon)
+        options = link_options(self.site.settings, chain.via)
         whose = f"{self.world.directory_id}/{chain.fingerprint}"
         return Submission(
             script=str(paths.script),

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import sys
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import scrontab
 from cronhpc.batch.process import USUAL_PATH, options_kept, scrub, which
 from cronhpc.core import model
-from cronhpc.core.model import Disabled, Started, command
-from cronhpc.cron.values import replace
+from cronhpc.core.chain import daemon_lasts, link_comment, link_exclude, link_options
+from cronhpc.core.model import Disabled, Started, Way, command
+from cronhpc.cron.values import digest, replace
 from cronhpc.engine.site import Site, directory_id
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import scheduler
-from cronhpc.store.files import MARKER, Paths, read_bytes, replace_file, write_json
+from cronhpc.store.files import MARKER, Paths, read_bytes, replace_file, shipped, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from cronhpc.core.model import Settings
+    from cronhpc.script.dialect import Dialect
 
 
 def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) -> None:
@@ -61,12 +66,16 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     return replace(site, settings=settings), [f"kept from your {begins}_ variables, in {MARKER}: {kept}"]
 
 
-def write_link(site: Site, *, by_daemon: bool = False, generation: int = 0) -> tuple[str, list[str]]:
+_MARGIN = 120  # seconds before its time limit at which a daemon ends by itself
+_BLANK = "\nfingerprint=@FINGERPRINT@\n"
+
+
+def write_link(site: Site, via: Way = Way.CHAIN, generation: int = 0) -> tuple[str, list[str]]:
     """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it.
 
     The text's fingerprint, and what to say of it.
     """
-    text, fingerprint = _rendered(site, by_daemon=by_daemon, generation=generation)
+    text, fingerprint = _rendered(site, via, generation)
     path = site.paths.script
     known = read_bytes(path)
     said = []
@@ -74,7 +83,7 @@ def write_link(site: Site, *, by_daemon: bool = False, generation: int = 0) -> t
         kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
         os.link(path, kept)
         said = [f"kept your scheduler.slurm as scheduler/{kept.name}"]
-    scheduler.write_script(site.paths, text)
+    write_script(site.paths, text)
     return fingerprint, said
 
 
@@ -83,30 +92,94 @@ def fix_link(site: Site) -> str:
 
     Raises OSError.
     """
-    if scheduler.is_whole(site.paths):
+    if is_whole(site.paths):
         return ""
     how = scheduler.started(site.paths) or Started()
-    text, fingerprint = _rendered(site, by_daemon=how.via.daemon, generation=how.generation)
+    text, fingerprint = _rendered(site, how.via, how.generation)
     if fingerprint != how.fingerprint:
         return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
-    scheduler.write_script(site.paths, text)
+    write_script(site.paths, text)
     return ""
 
 
-def _rendered(site: Site, *, by_daemon: bool, generation: int) -> tuple[str, str]:
+def _rendered(site: Site, via: Way, generation: int) -> tuple[str, str]:
+    tools, mark = site.batch.tools(), directory_id(site.paths)
+    return render(site.paths, site.settings, mark, tools, dialect=site.batch.dialect, via=via, generation=generation)
+
+
+def render(
+    paths: Paths,
+    settings: Settings,
+    directory_id: str,
+    tools: str,
+    *,
+    dialect: Dialect = SLURM,
+    via: Way = Way.CHAIN,
+    generation: int = 0,
+) -> tuple[str, str]:
+    """The link's text and its fingerprint; `tools` is the folder of the batch system's commands.
+
+    `generation`: the start that it belongs to; a stop from before that one is none to it. Raises Refused.
+    """
     from cronhpc.batch.commands import option_words
 
-    options = option_words(scheduler.link_options(site.settings, by_daemon=by_daemon), site.batch.dialect)
-    return scheduler.render(
-        site.paths,
-        site.settings,
-        directory_id(site.paths),
-        site.batch.tools(),
-        dialect=site.batch.dialect,
-        options=options,
-        by_daemon=by_daemon,
-        generation=generation,
-    )
+    link, spare = model.link_names(directory_id)
+    values = {
+        "DIR": shlex.quote(str(paths.root)),
+        "ID": directory_id,
+        "GENERATION": str(generation),
+        "INTERVAL": str(settings.interval),
+        "TIMEOUT": str(settings.timeout),
+        "PYTHON": shlex.quote(sys.executable),
+        "EXCLUDE": shlex.quote(link_exclude(settings)),
+        "COMMENT": shlex.quote(own) if (own := link_comment(settings)) else "",
+        "OPTIONS": shlex.join(option_words(link_options(settings, via), dialect)),
+        "SUBMIT": dialect.commands[0],
+        "LINK": link,
+        "SPARE": spare,
+        "GROUP": shlex.quote(settings.trust_group),
+        "PATH": shlex.quote(tools),
+        "TICK": shlex.join(this_cronhpc()),
+        "WORK": f"daemon --for {daemon_lasts(settings) - _MARGIN}" if via.daemon else "tick",
+        "COMMAND": "cronhpc",
+        "KEPT": " | ".join(dialect.kept),
+        "FOREIGN": " | ".join((*(f"{start}*" for start in dialect.foreign), *dialect.of_jobs)),
+    }
+    # in one pass: a folder may be called as one of these words is
+    text = re.sub("@([A-Z]+)@", lambda word: values.get(word[1], word[0]), template(dialect.name))
+    mark = _mark(text)
+    return text.replace(_BLANK, f"\nfingerprint={mark}\n", 1), mark
+
+
+def template(system: str) -> str:
+    """The link's text before it is filled in, with what the batch system `system` says in its way."""
+    text, part = shipped("deploy/scheduler.slurm.in"), shipped(f"deploy/link/{system}.sh")
+    place = "# shellcheck source=deploy/link/slurm.sh\nsource @SYSTEM@\n"
+    return text.replace(place, part.partition("\n")[2], 1)  # less what the linter is told
+
+
+def this_cronhpc() -> tuple[str, ...]:
+    """How this very one is called, by absolute paths, wherever PATH points on a node."""
+    return (sys.executable, *(["-I"] if sys.flags.isolated else []), "-m", "cronhpc")
+
+
+def _mark(blank: str) -> str:
+    return digest(blank.encode("utf-8", "surrogateescape"))[:12]
+
+
+def is_whole(paths: Paths) -> bool:
+    """Whether the link's text on disk is one that `render` made, by its fingerprint. Raises OSError."""
+    text = (read_bytes(paths.script) or b"").decode("utf-8", "surrogateescape")
+    mark = text.partition("\nfingerprint=")[2].partition("\n")[0]
+    return bool(mark) and _mark(text.replace(f"\nfingerprint={mark}\n", _BLANK, 1)) == mark
+
+
+def write_script(paths: Paths, text: str) -> None:
+    """Raises OSError."""
+    paths.scheduler.mkdir(mode=0o755, exist_ok=True)
+    data = text.encode("utf-8", "surrogateescape")
+    if read_bytes(paths.script) != data:
+        replace_file(paths.script, data, 0o755)
 
 
 def _free_name(path: Path) -> Path:
@@ -118,17 +191,12 @@ def _free_name(path: Path) -> Path:
 # --- a line of scrontab instead of links ------------------------------------------------------------------------------
 
 
-def may_be_in_scrontab(paths: Paths) -> bool:
-    """Whether our entry is there, or may be: a write that failed may have been done."""
-    return os.path.lexists(scheduler.scrontab_mark(paths))
-
-
 def add_to_scrontab(paths: Paths, settings: Settings, environ: Mapping[str, str]) -> list[str]:
     """One entry beside the user's own, which stay byte for byte; what to say of it. Raises ScrontabError."""
     mark = directory_id(paths)
-    command = shlex.join([*scheduler.command(), "tick", "--dir", str(paths.root)])
+    command = shlex.join([*this_cronhpc(), "tick", "--dir", str(paths.root)])
     log = str(paths.scheduler / "scheduler.log").replace("%", "%%")
-    options = [*scheduler.link_options(settings), f"--job-name={model.link_names(mark)[0]}"]
+    options = [*link_options(settings), f"--job-name={model.link_names(mark)[0]}"]
     options += [shlex.quote(f"--output={log}"), "--open-mode=append"]
     ours = scrontab.block(mark, scrontab.fields_of(settings.interval), options, command)
     table = scrontab.read(environ)
@@ -159,7 +227,13 @@ def scrontab_trouble(paths: Paths, environ: Mapping[str, str]) -> Disabled | Non
 
 
 def remove_from_scrontab(paths: Paths, environ: Mapping[str, str]) -> list[str]:
-    """Our entry alone; what to say of it. Raises ScrontabError."""
+    """Our entry alone, where it is there or may be: a write that failed may have been done. What to say of it.
+
+    Raises ScrontabError.
+    """
+    how = scheduler.last_started(paths)
+    if not (how is not None and how.via.in_scrontab) and not os.path.lexists(scheduler.scrontab_mark(paths)):
+        return []
     table = scrontab.read(environ)
     rest = scrontab.without_block(table, directory_id(paths))
     if rest != table:

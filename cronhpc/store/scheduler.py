@@ -1,134 +1,26 @@
-"""The generated link (`scheduler/scheduler.slurm`) and the marks that `start` and `stop` leave."""
+"""What lies in scheduler/ beside the link: how ticks are driven, the marks of `start` and `stop`, records of links."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 from cronhpc.core import model
-from cronhpc.core.model import LONGER, LinkRecord, Settings, Started, link_names
-from cronhpc.cron.values import dataclass, digest, field
-from cronhpc.script.dialect import DIALECTS, SLURM, Dialect, option_text
+from cronhpc.core.model import LinkRecord, Started
+from cronhpc.cron.values import dataclass, field
+from cronhpc.script.dialect import DIALECTS, Dialect
 from cronhpc.store import decode
-from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, shipped, write_json
+from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, write_json
 from cronhpc.store.memory import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-
 VERSION = 1
-OURS = "# A link of cronhpc's chain"  # the template's second line: nobody else's script has it
-_MARGIN = 120  # seconds before its time limit at which it ends by itself
-
-
-def link_options(settings: Settings, *, by_daemon: bool = False) -> tuple[str, ...]:
-    """Options for sbatch of links: their own, then partition and account as entries have them.
-
-    `by_daemon`: links run the daemon until their successor starts, and a while longer where that has to wait.
-    """
-    own = {name: value for name, value in settings.link_sbatch if name not in {"comment", "exclude"}}
-    if by_daemon:
-        own["time"] = str((settings.interval + LONGER) // 60)
-    for name, value in settings.sbatch:
-        if name in {"partition", "account", "qos"}:
-            own.setdefault(name, value)
-    return tuple(option_text(name, value or None) for name, value in own.items())
-
-
-def link_exclude(settings: Settings, nodes: Iterable[str] = ()) -> str:
-    """The value of --exclude for links: the settings', and `nodes` that they could not work on."""
-    return ",".join(filter(None, (dict(settings.link_sbatch).get("exclude", ""), *nodes)))
-
-
-def link_comment(settings: Settings) -> str:
-    """What the settings want in the comment of links, behind our own words."""
-    own = dict(settings.link_sbatch).get("comment", "")
-    return f" {own}" if own else ""
-
-
-def template(system: str) -> str:
-    """The link's text before it is filled in, with what the batch system `system` says in its way."""
-    text, part = shipped("deploy/scheduler.slurm.in"), shipped(f"deploy/link/{system}.sh")
-    place = "# shellcheck source=deploy/link/slurm.sh\nsource @SYSTEM@\n"
-    return text.replace(place, part.partition("\n")[2], 1)  # less what the linter is told
-
-
-def command() -> tuple[str, ...]:
-    """How this very cronhpc is called, by absolute paths, wherever PATH points on a node."""
-    return (sys.executable, *(["-I"] if sys.flags.isolated else []), "-m", "cronhpc")
-
-
-def render(
-    paths: Paths,
-    settings: Settings,
-    directory_id: str,
-    tools: str,
-    *,
-    dialect: Dialect = SLURM,
-    options: Sequence[str] | None = None,
-    by_daemon: bool = False,
-    generation: int = 0,
-) -> tuple[str, str]:
-    """The link's text and its fingerprint; `tools` is the folder of the batch system's commands.
-
-    `options`: those of `link_options` as these commands have them; None: as sbatch has them. `generation`: the start
-    that it belongs to; a stop from before that one is none to it.
-    """
-    import shlex
-
-    link, spare = link_names(directory_id)
-    values = {
-        "DIR": shlex.quote(str(paths.root)),
-        "ID": directory_id,
-        "GENERATION": str(generation),
-        "INTERVAL": str(settings.interval),
-        "TIMEOUT": str(settings.timeout),
-        "PYTHON": shlex.quote(sys.executable),
-        "EXCLUDE": shlex.quote(link_exclude(settings)),
-        "COMMENT": shlex.quote(own) if (own := link_comment(settings)) else "",
-        "OPTIONS": shlex.join(link_options(settings, by_daemon=by_daemon) if options is None else options),
-        "SUBMIT": dialect.commands[0],
-        "LINK": link,
-        "SPARE": spare,
-        "GROUP": shlex.quote(settings.trust_group),
-        "PATH": shlex.quote(tools),
-        "TICK": shlex.join(command()),
-        "WORK": f"daemon --for {settings.interval + LONGER - _MARGIN}" if by_daemon else "tick",
-        "COMMAND": "cronhpc",
-        "KEPT": " | ".join(dialect.kept),
-        "FOREIGN": " | ".join((*(f"{start}*" for start in dialect.foreign), *dialect.of_jobs)),
-    }
-    # in one pass: a folder may be called as one of these words is
-    text = re.sub("@([A-Z]+)@", lambda word: values.get(word[1], word[0]), template(dialect.name))
-    mark = _mark(text)
-    return text.replace(_BLANK, f"\nfingerprint={mark}\n", 1), mark
-
-
-_BLANK = "\nfingerprint=@FINGERPRINT@\n"
-
-
-def _mark(blank: str) -> str:
-    return digest(blank.encode("utf-8", "surrogateescape"))[:12]
-
-
-def is_whole(paths: Paths) -> bool:
-    """Whether the link's text on disk is one that `render` made, by its fingerprint. Raises OSError."""
-    text = (read_bytes(paths.script) or b"").decode("utf-8", "surrogateescape")
-    mark = text.partition("\nfingerprint=")[2].partition("\n")[0]
-    return bool(mark) and _mark(text.replace(f"\nfingerprint={mark}\n", _BLANK, 1)) == mark
-
-
-def write_script(paths: Paths, text: str) -> None:
-    """Raises OSError."""
-    paths.scheduler.mkdir(mode=0o755, exist_ok=True)
-    data = text.encode("utf-8", "surrogateescape")
-    if read_bytes(paths.script) != data:
-        replace_file(paths.script, data, 0o755)
+OURS = "# A link of cronhpc's chain"  # the second line of its text: nobody else's script has it
 
 
 def started(paths: Paths) -> Started | None:

@@ -17,7 +17,7 @@ import pytest
 
 from cronhpc.batch.slurm.text import NO_SUBMIT
 from cronhpc.core.model import Settings, Started, Way
-from cronhpc.engine import init
+from cronhpc.engine import init, link
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, Dialect
 from cronhpc.store import scheduler
@@ -146,8 +146,7 @@ def made(folder: Path, dialect: Dialect = SLURM) -> Stand:
     paths = Paths(folder / "cron")
     paths.scheduler.mkdir(parents=True)
     (folder / "bin").mkdir()
-    options = None if dialect is SLURM else ()
-    text, _ = scheduler.render(paths, Settings(), ID, str(folder / "bin"), dialect=dialect, options=options)
+    text, _ = link.render(paths, Settings(), ID, str(folder / "bin"), dialect=dialect)
     text = re.sub(r"^.* --dir .* --link .*$", "true", text, flags=re.MULTILINE)
     (paths.scheduler / "scheduler.slurm").write_text(text)
     return Stand(folder, f"echo '{SUBMITTED[dialect.name]}'", dialect=dialect)
@@ -166,7 +165,7 @@ def made(folder: Path, dialect: Dialect = SLURM) -> Stand:
 def test_what_the_batch_system_set_for_this_job_goes_and_the_way_to_it_stays(
     dialect: Dialect, variables: str, left: str, tmp_path: Path
 ) -> None:
-    text, _ = scheduler.render(Paths(tmp_path), Settings(), ID, "/bin", dialect=dialect)
+    text, _ = link.render(Paths(tmp_path), Settings(), ID, "/bin", dialect=dialect)
     (line,) = re.findall(r"^for name in \$\(compgen -e\).*$", text, re.MULTILINE)
     argv = ["bash", "-c", f"unset PWD SHLVL _\n{line}\ncompgen -e"]
     assert subprocess.check_output(argv, env=dict.fromkeys(variables.split(), "x"), text=True).split() == left.split()
@@ -679,16 +678,16 @@ def test_a_folder_that_is_called_as_a_word_of_the_template(tmp_path: Path) -> No
     for name in ("@ID@", "@FINGERPRINT@", "@OPTIONS@ @DIR@"):
         paths = Paths(tmp_path / name)
         paths.scheduler.mkdir(parents=True)
-        text, fingerprint = scheduler.render(paths, Settings(), ID, "/usr/bin")
+        text, fingerprint = link.render(paths, Settings(), ID, "/usr/bin")
         assert f"\ndir={shlex.quote(str(paths.root))}\n" in text
         assert f"\nfingerprint={fingerprint}\n" in text
-        scheduler.write_script(paths, text)
-        assert scheduler.is_whole(paths)
+        link.write_script(paths, text)
+        assert link.is_whole(paths)
 
 
 def test_options_that_the_settings_add_stand_beside_the_links_own(stand: Stand) -> None:
     given = (("time", "7"), ("comment", "billing: it's us"), ("exclude", "cpu1"))
-    text, _ = scheduler.render(
+    text, _ = link.render(
         Paths(stand.root / "cron"), replace(Settings(), link_sbatch=given), ID, str(stand.root / "bin")
     )
     text = re.sub(r"^.* --dir .* --link .*$", "true", text, flags=re.MULTILINE)

@@ -14,6 +14,7 @@ from cronhpc.core.model import CronhpcError, Job, Queue, Settings, Started, Way
 from cronhpc.drivers import start
 from cronhpc.engine import init
 from cronhpc.engine import site as site_module
+from cronhpc.engine.link import template
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.store import scheduler
@@ -249,9 +250,8 @@ def test_no_answer_is_not_none() -> None:
 
 
 def test_the_marker_of_links_stands_in_their_template() -> None:
-    from cronhpc.store import scheduler
 
-    assert scheduler.OURS in scheduler.template("slurm")
+    assert scheduler.OURS in template("slurm")
 
 
 # --- another scheduler at work on the same folder -------------------------------------------------------------------
