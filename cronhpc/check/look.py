@@ -139,23 +139,19 @@ def unreadable_by(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
     if b"\0" in data or b"\r\n" in data:
         return None
     if by.name in _ASKED_SHELLS:
-        argv, env, way = [by.name, "-n"], {"LC_ALL": "C"}, (f"{by.name} -n", "its shell")
+        argv, environ, reader = [by.name, "-n"], {}, (f"{by.name} -n", "its shell")
     elif _PYTHON.fullmatch(by.name):
-        argv, env, way = (
-            [by.path or by.name, "-I", "-c", _READS],
-            {**environ, "LC_ALL": "C"},
-            (f"{by.name} -m py_compile", "Python"),
-        )
+        argv, reader = [by.path or by.name, "-I", "-c", _READS], (f"{by.name} -m py_compile", "Python")
     else:
         return None
     try:
         text = data.decode("utf-8", "surrogateescape")
-        done = run(argv, timeout=_TIMEOUT, env=env, input=text, cwd="/")
+        done = run(argv, timeout=_TIMEOUT, env={**environ, "LC_ALL": "C"}, input=text, cwd="/")
     except Missing:
         return None
     complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
     last = data.rstrip().count(b"\n") + 1
-    return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *way) if complaint else None
+    return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *reader) if complaint else None
 
 
 def read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:

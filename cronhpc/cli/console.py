@@ -232,8 +232,8 @@ class Console:
         """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
         from cronhpc.store.files import of_series
 
-        own = of_series(self.asked, self.environ) if self.of_series else None
-        return self.asked if own is None else str(own)
+        of_again = of_series(self.asked, self.environ) if self.of_series else None
+        return self.asked if of_again is None else str(of_again)
 
     def keeps_series_only(self, paths: Paths) -> bool:
         """Whether it is the folder of `again` alone, where no scheduler works."""

@@ -105,8 +105,8 @@ def _target(args: argparse.Namespace, console: Console) -> _Target:
             return _Target(None, Settings())
         raise
     if not args.dry_run and not paths.is_mine:
-        own = command("init", directory="DIR")
-        raise CronhpcError(f"{paths.root} is another user's: jobs run as its owner. Make your own: " + own)
+        init = command("init", directory="DIR")
+        raise CronhpcError(f"{paths.root} is another user's: jobs run as its owner. Make your own: " + init)
     settings = read_settings(paths.settings)
     names = {row.name for row in settings.entries}
     marks: dict[str, str] = {}

@@ -118,13 +118,13 @@ def _results_asked_for(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
     if text is None:
         return frozenset()
-    meanings = {each: {each} for each in (*map(str, Result), *LIVE)}
+    names = dict.fromkeys([*map(str, Result), *LIVE])
+    meanings = {name: {name} for name in names}
     meanings |= {"failed": {*map(str, FAILURES)}, "unknown": {str(Result.UNKNOWN)}}
     wanted: set[str] = set()
     for word in (part.strip().lower().replace("-", " ").replace("_", " ") for part in text.split(",")):
         if word not in meanings:
-            all_results = ", ".join(dict.fromkeys([*map(str, Result), *LIVE]))
-            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {all_results}")
+            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {', '.join(names)}")
         wanted |= meanings[word]
     return frozenset(wanted)
 
@@ -342,8 +342,8 @@ def _logs(paths: Paths, name: str) -> list[Log]:
     folder = paths.log / entry_id(name)
     try:
         with os.scandir(folder) as files:
-            own = [each for each in files if each.is_file(follow_symlinks=False)]
-            logs = [_log_of(folder / each.name, each.stat(follow_symlinks=False)) for each in own]
+            entries = [each for each in files if each.is_file(follow_symlinks=False)]
+            logs = [_log_of(folder / each.name, each.stat(follow_symlinks=False)) for each in entries]
     except FileNotFoundError:
         return _of_one_series(paths, name)
 

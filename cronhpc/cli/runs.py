@@ -58,9 +58,9 @@ def _unfinished(console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
     except FileNotFoundError:  # nothing was ever claimed here
         return []
     try:
-        known = memory.load(paths.entries)
-        written = {each.partition(" ")[0] for each in known.scheduler.noted}
-        written |= {state.finished for state in known.entries.values()}
+        kept = memory.load(paths.entries)
+        written = {each.partition(" ")[0] for each in kept.scheduler.noted}
+        written |= {state.finished for state in kept.entries.values()}
         if not any(str(key) not in written and (not entry or key.entry == entry_id(entry)) for key in names):
             return []
         from cronhpc.core.plan import plan

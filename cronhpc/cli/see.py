@@ -111,14 +111,14 @@ def _once(args: argparse.Namespace, console: Console) -> int:
 
 def _other_schedulers(console: Console, status: Status) -> list[str]:
     """A word on the user's other chains, and on series that were started before there was this cron directory."""
-    own, lines = own_folder(console.environ), []
+    of_again, lines = own_folder(console.environ), []
     if status.other_chains:
         jobs = " ".join(status.other_chains)
         lines.append(f"another cron directory of yours is at work (jobs {jobs}): {console.text(command('doctor'))}")
-    if console.paths().root != own:
-        newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
+    if console.paths().root != of_again:
+        newest = max((path.stat().st_mtime for path in (of_again / "state" / "trains").glob("*.json")), default=0.0)
         if newest > console.now - _WEEK:
-            look = console.text(command("status", directory=str(own)))
+            look = console.text(command("status", directory=str(of_again)))
             lines.append(f"jobs that keep themselves going without this directory: {look}")
     return ["", *lines] if lines else []
 

@@ -63,8 +63,8 @@ def fix(text: str) -> str:
     if hours and is_zone(f"Etc/GMT+{hours}"):
         ahead = f"Write Etc/GMT-{hours} for {hours} hours ahead of UTC (its sign is POSIX's)"
         return f"{ahead}, Etc/GMT+{hours} for as many behind."
-    known = sorted(available_timezones())
-    lowered = {key.lower(): key for key in known} | {key.rpartition("/")[2].lower(): key for key in known}
+    keys = sorted(available_timezones())
+    lowered = {key.lower(): key for key in keys} | {key.rpartition("/")[2].lower(): key for key in keys}
     near = nearest(text[:60].lower().replace(" ", "_"), lowered, 0.7)
     if near:
         return f"Did you mean the time zone {lowered[near]}?"

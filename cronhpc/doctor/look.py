@@ -410,11 +410,11 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
 def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     """Of the user's other cron directories, and hand-made ones: which of them is meant is easily forgotten."""
     try:
-        own = directory_id(Paths(asked.root))
+        this_id = directory_id(Paths(asked.root))
     except (StateError, OSError):
-        own = ""
+        this_id = ""
     try:
-        chains = other_chains(slurm, asked.root.resolve(), own)
+        chains = other_chains(slurm, asked.root.resolve(), this_id)
     except BatchError as error:
         yield Check.CHAINS_UNKNOWN(why=error.text.rstrip("."))
         return

@@ -84,9 +84,9 @@ def read_header(data: bytes, default_name: str, dialect: Dialect = SLURM) -> Hea
 
         options, wrong = spelling.options_of(data, dialect)
     else:
-        own, of_own = directives.sbatch_options_of(lines)
-        others, of_others = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in own))
-        options, wrong = (*own, *others), (*of_own, *of_others)
+        of_sbatch, wrong = directives.sbatch_options_of(lines)
+        others, of_others = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in of_sbatch))
+        options, wrong = (*of_sbatch, *others), (*wrong, *of_others)
     return Header(options, cron, tuple(sorted((*wrong, *of_cron), key=lambda p: p.line)), default_name)
 
 

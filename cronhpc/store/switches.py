@@ -79,7 +79,7 @@ class _Scan:
         try:
             patiently(look)
         except OSError as error:
-            if not (isinstance(error, FileNotFoundError) and _in_cron_directory(folder)):
+            if not (isinstance(error, FileNotFoundError) and os.path.lexists(folder.parent / MARKER)):
                 self._unseen(folder, error)
 
     def file(self, name: str, path: Path) -> None:
@@ -145,14 +145,6 @@ class _Scan:
         self.switches.append(Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires))
 
 
-def _in_cron_directory(folder: Path) -> bool:
-    try:
-        os.lstat(folder.parent / MARKER)
-    except OSError:
-        return False
-    return True
-
-
 def _is_backup(name: str) -> bool:
     return len(name) > 1 and (name.endswith("~") or (name.startswith("#") and name.endswith("#")))
 
@@ -208,7 +200,7 @@ def _owners_folder(folder: Path) -> int:
     try:
         fd = open_folder(folder, root, listing=False)
     except FileNotFoundError:
-        if not _in_cron_directory(folder):
+        if not os.path.lexists(root / MARKER):
             raise
         os.mkdir(folder, 0o755)  # removed by hand: it is made anew as `init` would
         fd = open_folder(folder, root, listing=False)

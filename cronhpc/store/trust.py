@@ -317,12 +317,12 @@ def private_group(mask: int) -> str:
 
     try:
         me = pwd.getpwuid(os.geteuid())
-        own = grp.getgrgid(os.getegid())
+        group = grp.getgrgid(os.getegid())
     except KeyError:
         return ""
-    alike = own.gr_name == me.pw_name or own.gr_gid == me.pw_uid
-    others = set(own.gr_mem) | {each.pw_name for each in pwd.getpwall() if each.pw_gid == own.gr_gid}
-    return own.gr_name if alike and others <= {me.pw_name} else ""
+    alike = group.gr_name == me.pw_name or group.gr_gid == me.pw_uid
+    others = set(group.gr_mem) | {each.pw_name for each in pwd.getpwall() if each.pw_gid == group.gr_gid}
+    return group.gr_name if alike and others <= {me.pw_name} else ""
 
 
 def group_id(name: str) -> int | None:
