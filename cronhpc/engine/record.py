@@ -80,8 +80,9 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
             problems.append(Problem("E330", what, joined("; ", filter(None, (fix(error), kept)))))
             break
     remembered = [*keeper.failed_by_hand, *keeper.alerts] if keeper.saved else []  # else told by the tick that can
-    found = alerts.gathered([*remembered, *_of_disk(site.paths, site.settings, reading.world.now, problems)])
-    return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
+    if reading.world.call.whole:  # what is told once a day is a tick's to tell: `again` sends nothing
+        remembered += _of_disk(site.paths, site.settings, reading.world.now, problems)
+    return Recorded(tuple(problems), tuple(alerts.gathered(remembered)), tuple(keeper.pings))
 
 
 def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> None:

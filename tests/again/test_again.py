@@ -23,7 +23,7 @@ from cronhpc.core.pieces import Rules
 from cronhpc.engine.init import init
 from cronhpc.engine.site import Site
 from cronhpc.script.dialect import SLURM, Dialect
-from cronhpc.store import series_records
+from cronhpc.store import damage, logs, series_records
 from cronhpc.store.files import Paths
 from cronhpc.store.settings import read_settings
 from cronhpc.store.wrappers import run_path, run_text
@@ -295,6 +295,15 @@ def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage, own: str) -> 
     assert stage.waiting() == {"101": "held"}
     assert stage.batch.jobs["101"].comment.startswith("cronhpc-paused/")
     assert len(stage.batch.jobs["101"].comment) <= 1024  # Slurm takes no more
+
+
+def test_a_disk_that_is_nearly_full_is_told_by_the_next_tick(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece noted it as told, and sends no alerts: for a day nobody was told."""
+    state, now = stage.site.paths.state, stage.now
+    assert damage.told_of_disk(state, now, full=False, again=86400) == ""
+    monkeypatch.setattr(logs, "scarce", lambda *_: "0.9 % of its inodes left")
+    stage.again()
+    assert damage.told_of_disk(state, now, full=True, again=86400) == "new"
 
 
 # --- what cannot be a series ---------------------------------------------------------------------------------------
