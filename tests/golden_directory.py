@@ -22,6 +22,7 @@ from cronhpc.batch.port import JobFiles, Submission
 from cronhpc.core.model import (
     ClaimState,
     EntryState,
+    HistoryRow,
     Job,
     JobEnd,
     Key,
@@ -36,6 +37,7 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.model.site import Partition, Site
+from cronhpc.core.pieces import Ran
 from cronhpc.engine import init
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import files, history, memory, scheduler, series_records
@@ -337,7 +339,7 @@ def _claims(paths: Paths) -> None:
     claims.finish(key, "fetch", failed, "4772", now=at("13:02"), retry_at=at("14:15"))
 
 
-def row(name: str, slot: int, result: str = "ok", **facts: Any) -> dict[str, Any]:
+def row(name: str, slot: int, result: str = "ok", **facts: Any) -> Any:
     """A line of history: waited 20 s and ran for two minutes, unless told otherwise."""
     known = {"what": "run", "key": str(Key(entry_id(name), slot)), "entry": name, "slot": slot, "result": result}
     if result in {"missed", "skipped", "stopped", "suspended"}:
@@ -351,7 +353,7 @@ def row(name: str, slot: int, result: str = "ok", **facts: Any) -> dict[str, Any
     return {**known, **times, "attempt": 1, "job": number, "node": "cpu2", "log": log, **code, **facts}
 
 
-def past() -> Iterator[dict[str, Any]]:
+def past() -> Iterator[HistoryRow]:
     """Nine days, oldest first."""
     for day in range(19, 28):
         last = day == 27
@@ -405,7 +407,7 @@ def past() -> Iterator[dict[str, Any]]:
     yield row("quota", at("07:00", 23))
 
 
-def states(rows: Sequence[Mapping[str, Any]]) -> dict[str, EntryState]:
+def states(rows: Sequence[HistoryRow]) -> dict[str, EntryState]:
     """What ticks would have left of that history."""
     found: dict[str, EntryState] = {}
     for each in sorted(rows, key=lambda row: int(row["slot"])):
@@ -415,12 +417,12 @@ def states(rows: Sequence[Mapping[str, Any]]) -> dict[str, EntryState]:
         found[each["entry"]] = replace(
             before,
             watermark=each["slot"],
-            last=dict(each),
+            last=each,
             successes=before.successes + 1 if ok else 0 if bad else before.successes,
             failures=before.failures + 1 if bad else 0 if ok else before.failures,
             nodes=nodes,
             well_on=each["node"] if ok else before.well_on,
-            previous_success=before.last.get("slot") if ok else before.previous_success,  # type: ignore[arg-type]
+            previous_success=before.last.get("slot") if ok else before.previous_success,
         )
     for name, (clock, *_) in UNDER_WAY.items():
         if at(clock) < NOW:
@@ -435,11 +437,12 @@ def states(rows: Sequence[Mapping[str, Any]]) -> dict[str, EntryState]:
 
 def series() -> Iterator[series_records.Record]:
     """Jobs that keep themselves going: one that runs, one that rests, one in trouble."""
-    ran = [["4700", "ok", at("17:20", 26), at("13:18")], ["4698", "ok", at("20:00", 25), at("16:00", 26)]]
+    ends = {"4700": (at("17:20", 26), at("13:18")), "4698": (at("20:00", 25), at("16:00", 26))}
+    ran = tuple(Ran(job, Result.OK, *times) for job, times in ends.items())
     yield series_records.Record(
         "train", "/home/alice/train.slurm", "/home/alice", {"after": True, "max_runs": 20},
-        submitted=["--time=20:00:00"], job_name="train", first="4690", seen="4750", at=at("13:20"), runs=5, ran=ran,
-        logs=[["4750", "/home/alice/train-4750.out"]],
+        submitted=("--time=20:00:00",), job_name="train", first="4690", seen="4750", at=at("13:20"), runs=5, ran=ran,
+        logs=(("4750", "/home/alice/train-4750.out"),),
     )  # fmt: skip
     yield series_records.Record(
         "watchdog", "/home/alice/watchdog.slurm", "/home/alice", {"every": 3600}, job_name="watchdog", seen="4650",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cronhpc.core.model import Entry, EntryState, Key, Queue, World, entry_id
+from cronhpc.core.model import Entry, EntryState, HistoryRow, Key, Queue, World, entry_id
 from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import between
 from cronhpc.page import view
@@ -18,7 +18,7 @@ NASTY = "<img src=x onerror=alert(1)>"
 TAIL = "step 1\n\x1b[31mred\x1b[0m\ttab\n</pre><script>document.title = 'hacked'</script>\nExit 1\n"
 
 
-def row(name: str, slot: int, result: str = "ok", **facts: Any) -> dict[str, Any]:
+def row(name: str, slot: int, result: str = "ok", **facts: Any) -> Any:
     """A row of history: submitted at its slot, waited 20 s, ran for two minutes, unless told otherwise."""
     job = str(4000 + slot // 60 % 1000)
     known = {"what": "run", "key": str(Key(entry_id(name), slot)), "entry": name, "slot": slot, "result": result}
@@ -28,7 +28,7 @@ def row(name: str, slot: int, result: str = "ok", **facts: Any) -> dict[str, Any
     return {**known, **times, "job": job, "node": "cpu2", "log": f"log/{entry_id(name)}/{slot}-{job}.out", **facts}
 
 
-def week() -> list[dict[str, Any]]:
+def week() -> list[HistoryRow]:
     """Thirty days of history, newest first."""
     rows = []
     for day in range(30):
@@ -64,7 +64,7 @@ def known() -> Status:
     return status.facts(one, plan(one), one.states, ABOUT)
 
 
-def html(facts: Status | None = None, rows: list[dict[str, Any]] | None = None, **options: Any) -> str:
+def html(facts: Status | None = None, rows: list[HistoryRow] | None = None, **options: Any) -> str:
     """The page of that moment, or of other facts and another history; `options`: of `view.render`."""
     facts, rows = known() if facts is None else facts, week() if rows is None else rows
     pasts = view.digest(iter(rows), NOW)
@@ -99,6 +99,6 @@ def many() -> str:
         for n in range(6)
         for row in facts.attention
     ]
-    again = [{**row, "entry": f"{LONG.format(n)}-{row['entry']}"} for row in rows for n in range(6)]
+    again: list[HistoryRow] = [{**row, "entry": f"{LONG.format(n)}-{row['entry']}"} for row in rows for n in range(6)]
     facts = replace(facts, entries=tuple(entries), attention=tuple(attention), directory="/very/deep" * 20)
     return html(facts, again)

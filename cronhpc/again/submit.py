@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     Plan,
     Reason,
     Release,
+    Rules,
     Settings,
     Submit,
     World,
@@ -52,7 +53,6 @@ from cronhpc.store.files import DirectoryError, Paths, existing, is_listed, own_
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from cronhpc.core.model import Decision, Outcome
     from cronhpc.script.header import Header
@@ -264,7 +264,7 @@ _LONGEST = 40 * 86400  # seconds that a piece may have run
 class Asked:
     """The command line of `again`. `rules` with what ends it; `options` for sbatch; `arguments` of the script."""
 
-    rules: pieces.Rules
+    rules: Rules
     name: str = ""
     options: tuple[str, ...] = ()
     arguments: tuple[str, ...] | None = None
@@ -364,16 +364,16 @@ class _Again:
             known.seen, known.at = self.job_id, self.now
             known.next_slot = 0
             log = log_path(details)
-            known.logs = [*known.logs, [self.job_id, log]][-_KEPT_ENDS:] if log else known.logs
+            known.logs = (*known.logs, (self.job_id, log))[-_KEPT_ENDS:] if log else known.logs
         if self.asked.arguments is not None:
-            known.arguments = list(self.asked.arguments)
+            known.arguments = tuple(self.asked.arguments)
         known.trouble = ""
-        known.given = list(self.asked.options)
+        known.given = tuple(self.asked.options)
         known.rules = by_field(self.asked.rules)
         known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
         known.comment = header.value("comment") or ""
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
-        known.submitted = list(merged(own, known.options, known.given, known.overruled))
+        known.submitted = tuple(merged(own, known.options, known.given, known.overruled))
 
     def _begin(self, header: Header) -> None:
         """Started by hand: a new series, which keeps what its command line asked for."""
@@ -384,8 +384,8 @@ class _Again:
             raise NoSeries("a job of several components (hetjob) cannot queue itself")
         known, own = self.record, {option.name: option.value for option in header.options}
         told = {**told_by_slurm(self.details, own), **self._logs_of_command_line(own)}
-        known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.job_id, [], []
-        known.options = [option_text(name, value) for name, value in told.items()]
+        known.runs, known.ran, known.first, known.arguments, known.logs = 0, (), self.job_id, (), ()
+        known.options = tuple(option_text(name, value) for name, value in told.items())
         known.overruled = {name: own[name] or "" for name in told if name in own}
         lost = [f"--{name}" for name in NOT_KEPT if name not in {*own, *told}]
         said = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""
@@ -476,14 +476,14 @@ class _Again:
             return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
         first = (self.world.job_ends or {}).get(self.record.first)
         if first is not None and not self._knows_first():
-            self.record.ran.insert(0, _row_of(pieces.Ran.of(self.record.first, first)))
+            self.record.ran = (pieces.Ran.of(self.record.first, first), *self.record.ran)
         until = bool(self.asked.rules.until) and is_listed(Path(self.asked.rules.until))
         ran = ran_of(self.record) + self._ends(self.decisions)  # those included that nobody has finished yet
         return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=ran)
 
     def _knows_first(self) -> bool:
         """Whether it is known how the piece ended that a person started."""
-        return any(row[0] == self.record.first for row in self.record.ran)
+        return any(job == self.record.first for job, *_ in self.record.ran)
 
     def _ends(self, decisions: Iterable[Decision]) -> list[pieces.Ran]:
         """The pieces that these finish, oldest first."""
@@ -509,7 +509,7 @@ class _Again:
         recorded = record(self.site, Reading(self.world, self.memory), plan, outcomes)
         self.lines += map(str, recorded.problems)
         ended = self._ends(outcome.decision for outcome in outcomes if outcome.done is Done.OK)
-        self.record.ran = [*self.record.ran, *map(_row_of, ended)][-_KEPT_ENDS:]
+        self.record.ran = (*self.record.ran, *ended)[-_KEPT_ENDS:]
         series_records.save(self.site.paths.state, self.record)
         return outcomes
 
@@ -529,7 +529,7 @@ class _Again:
             if isinstance(outcome.decision, Submit | Release) and outcome.decision.key == key:
                 if outcome.done is Done.OK:
                     self._pause(key, outcome.job_id or "")
-                    said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
+                    said = f"next piece of {self.name}: job {outcome.job_id} ({pieces.words(self.asked.rules)})"
                     return Answer(0, (*self.lines, said), outcome.job_id or "")
                 error = NoSeries(f"the next piece of {self.name} is not queued: " + outcome.detail)
                 error.passing = outcome.done is Done.PASSING
@@ -544,11 +544,6 @@ class _Again:
                 self.site.batch.hold([job_id], stop.with_pause_tag(self.world, Job(job_id, "PENDING", comment=comment)))
                 self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")
                 return
-
-
-def _row_of(ran: pieces.Ran) -> list[Any]:
-    """As the record of a series keeps it."""
-    return [ran.job_id, str(ran.result), ran.started, ran.ended]
 
 
 _OURS = frozenset({"job-name", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})

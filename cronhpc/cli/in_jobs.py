@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError, count_of, zone_named
-from cronhpc.core.model import CronhpcError, Settings, command, joined
-from cronhpc.core.pieces import Rules
+from cronhpc.core.model import CronhpcError, Rules, Settings, command, joined
 from cronhpc.inside import guard
 from cronhpc.script.dialect import option_text
 

@@ -38,7 +38,7 @@ def known_runs(console: Console, paths: Paths, entry: str = "") -> Iterator[tupl
     for row in history.rows(paths.history):
         run = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
         if entry in {"", run.entry} and not (attempts and _attempt(run) in attempts):  # a tick may finish it meanwhile
-            yield int(row.get("at") or 0), run
+            yield row.get("at", 0), run
 
 
 def ended_runs(console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:

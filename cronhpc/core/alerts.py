@@ -119,27 +119,27 @@ def _of_entry(name: str, state: EntryState, dialect: Dialect, *, tried_again: bo
     if state.suspended is not None:
         after = f"after {count(state.failures, 'failure')} in a row"
         return "suspended", f"is suspended {after}; go on with: " + model.command("resume", name)
-    result = str(state.last.get("result", ""))
+    result = state.last.get("result", "")
     if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled fixes nothing
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
         return "failed", f"failed {times}" + (f": {result}{_how(state, dialect)}" if result in FAILURES else "")
     if result == Result.PREEMPTED and not tried_again:
         return "failed", f"was preempted{_how(state, dialect)}"
     if result == Result.MISSED:
-        return "missed", _missing(state.last.get("detail", ""), state.last.get("count"))
+        return "missed", _missing(state.last.get("detail", ""), state.last.get("count", 1))
     return "", ""
 
 
 def _run_of(state: EntryState) -> tuple[str, str]:
     """Job and log of the newest run, where that is the failure which is told."""
     last = state.last
-    return (str(last.get("job") or ""), str(last.get("log") or "")) if last.get("result") in FAILURES else ("", "")
+    return (last.get("job") or "", last.get("log") or "") if last.get("result") in FAILURES else ("", "")
 
 
 def _how(state: EntryState, dialect: Dialect) -> str:
     """Exit code and detail of the newest failure, and the node that the last ones share."""
     last, node = state.last, state.shared_node
-    said = _ended(last.get("exit_code"), last.get("signal"), last.get("detail"))
+    said = _ended(last.get("exit_code"), last.get("signal"), last.get("detail", ""))
     if not node:
         return said
     from cronhpc.script.spelling import directive
@@ -148,10 +148,10 @@ def _how(state: EntryState, dialect: Dialect) -> str:
     return f"{said}; each time on {node}" + (f": if it is at fault, add {line}" if line else "")
 
 
-def _ended(exit_code: object, signal: object, detail: object) -> str:
+def _ended(exit_code: int | None, signal: int | None, detail: str) -> str:
     known = [f"exit {exit_code}"] if exit_code else []
     known += [f"signal {signal}"] if signal else []
-    known += [str(detail)] if detail else []
+    known += [detail] if detail else []
     return f" ({', '.join(known)})" if known else ""
 
 
@@ -206,9 +206,9 @@ def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:
     ]
 
 
-def _missing(detail: object, number: object) -> str:
+def _missing(detail: str, number: int) -> str:
     """Of several the detail says how many."""
-    return f"missed {detail}" if isinstance(number, int) and number > 1 else f"missed a slot: {detail}"
+    return f"missed {detail}" if number > 1 else f"missed a slot: {detail}"
 
 
 def told(

@@ -3,61 +3,47 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import FAILURES, JobEnd, Result
+from cronhpc.core.model import FAILURES, Instant, JobEnd, Result, Rules
 from cronhpc.cron.duration import format_duration
-from cronhpc.cron.values import count, dataclass
+from cronhpc.cron.values import count
 from cronhpc.cron.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """When the next piece is due, and what ends the series. Exactly one of `every`, `cron`, `after` is set."""
-
-    every: int = 0  # seconds
-    cron: str = ""
-    timezone: str = "UTC"
-    after: bool = False
-    until: str = ""  # a file, absolute
-    until_time: int | None = None
-    max_runs: int | None = None
-    max_fast_failures: int | None = 3
-    fast: int = 120
-
-    def words(self) -> str:
-        """When pieces come, for people."""
-        if self.after:
-            return "each as soon as the one before has ended"
-        return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
-
-    def job_ends(self) -> tuple[str, ...]:
-        """What would end the series, for people."""
-        ends = []
-        if self.until:
-            ends.append(f"when {self.until} exists")
-        if self.until_time is not None:
-            at = datetime.fromtimestamp(self.until_time, zone_of(self.timezone))
-            ends.append(f"at {at:%Y-%m-%d %H:%M} ({self.timezone})")
-        if self.max_runs is not None:
-            ends.append(f"with piece {self.max_runs}")
-        if self.max_fast_failures is not None:
-            failures, fast = count(self.max_fast_failures, "failure"), format_duration(self.fast)
-            ends.append(f"after {failures}{' in a row' if self.max_fast_failures > 1 else ''} within {fast}")
-        return tuple(ends)
+def words(rules: Rules) -> str:
+    """When pieces come, for people."""
+    if rules.after:
+        return "each as soon as the one before has ended"
+    return f"every {format_duration(rules.every)}" if rules.every else f"{rules.cron} ({rules.timezone})"
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+def job_ends(rules: Rules) -> tuple[str, ...]:
+    """What would end the series, for people."""
+    ends = []
+    if rules.until:
+        ends.append(f"when {rules.until} exists")
+    if rules.until_time is not None:
+        at = datetime.fromtimestamp(rules.until_time, zone_of(rules.timezone))
+        ends.append(f"at {at:%Y-%m-%d %H:%M} ({rules.timezone})")
+    if rules.max_runs is not None:
+        ends.append(f"with piece {rules.max_runs}")
+    if rules.max_fast_failures is not None:
+        failures, fast = count(rules.max_fast_failures, "failure"), format_duration(rules.fast)
+        ends.append(f"after {failures}{' in a row' if rules.max_fast_failures > 1 else ''} within {fast}")
+    return tuple(ends)
+
+
+class Ran(NamedTuple):
     """How an earlier piece ended, as far as anyone knows."""
 
     job_id: str
     result: Result
-    started: int | None
-    ended: int | None
+    started: Instant | None
+    ended: Instant | None
 
     @classmethod
     def of(cls, job_id: str, job_end: JobEnd) -> Ran:

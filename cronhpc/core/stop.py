@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from cronhpc.core.model import Claim, Decision, Entry, JobEnd, Outcome, Row, Switch, SwitchSetting, World
+    from cronhpc.core.model import Claim, Decision, Entry, HistoryRow, JobEnd, Outcome, Switch, SwitchSetting, World
 
 
 ALL = "ALL"
@@ -311,7 +311,7 @@ class KillRecords:
     """One tick's part of it. `rows` are for history; `stopped`: by a switch's path, the jobs that it stopped now."""
 
     kill_records: dict[str, KillRecord] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[HistoryRow] = field(default_factory=list)
     stopped: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
@@ -359,7 +359,7 @@ class KillRecords:
         if world.queue is None:
             return
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
-        rows: dict[str, Row] = {}
+        rows: dict[str, HistoryRow] = {}
         for job_id, record in world.kept.kill_records.items():
             may_run = record.waited and job_id in unfinished
             if job_id in live or (may_run and job_id not in world.jobs() and world.now - record.at < TWO_LOOKS):
@@ -374,7 +374,7 @@ class KillRecords:
         self.rows.extend(rows.values())
 
 
-def _history_row(name: str, by: str, reason: str, now: int) -> Row:
+def _history_row(name: str, by: str, reason: str, now: int) -> HistoryRow:
     return {"what": "switch", "switch": name, "by": by, "reason": reason, "at": now}
 
 

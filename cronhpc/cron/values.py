@@ -17,12 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from dataclasses import dataclass, field, is_dataclass, replace
-    from typing import Any, Literal, TypeVar
+    from typing import Any, Literal, TypedDict, TypeVar
 
     Item = TypeVar("Item")
     By = TypeVar("By")
 
-__all__ = ["dataclass", "field", "is_dataclass", "replace"]  # to a type checker they are imported here
+__all__ = ["TypedDict", "dataclass", "field", "is_dataclass", "replace"]  # to a type checker they are imported here
 
 _ABSENT: Any = object()
 _FIELDS: dict[type, dict[str, _Field]] = {}  # of each class, in order
@@ -212,7 +212,15 @@ class _Ordered(_Frozen):
         return self._compared(self) <= self._compared(other) if type(other) is type(self) else NotImplemented
 
 
+class _TypedDict(dict[str, "Any"]):
+    """A mapping whose keys a type checker knows: to others a class with annotated names, of which none is made."""
+
+    def __init_subclass__(cls, *, total: bool) -> None:
+        """`total`: whether each key is always there."""
+
+
 if not TYPE_CHECKING:
+    TypedDict = _TypedDict
     dataclass, field, is_dataclass, replace = _dataclass, _Field, _is_dataclass, _replace
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Entry, Problem, Result, Series
-from cronhpc.core.pieces import Ran, Rules, crashed
+from cronhpc.core.model import Entry, Problem, Rules, Series
+from cronhpc.core.pieces import Ran, crashed, job_ends, words
 from cronhpc.store import series_records
 from cronhpc.store.wrappers import piece
 
@@ -50,9 +50,9 @@ def series_of(state: Path, variables: JobVariables, known: Record) -> Series:
     )
     return Series(
         entry,
-        rules.words(),
+        words(rules),
         known.runs,
-        rules.job_ends(),
+        job_ends(rules),
         known.no_next,
         bool(known.no_next) and crashed(rules, ran_of(known)),
         known.seen,
@@ -64,4 +64,4 @@ def series_of(state: Path, variables: JobVariables, known: Record) -> Series:
 
 def ran_of(known: Record) -> list[Ran]:
     """How earlier pieces ended, oldest first."""
-    return [Ran(str(job), Result(result), started, ended) for job, result, started, ended in known.ran]
+    return [Ran(*each) for each in known.ran]

@@ -29,7 +29,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.slots import schedule_of
 from cronhpc.core.stop import KillRecords, with_pause_tag
-from cronhpc.cron.values import by_field, dataclass, replace
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import damage, history, logs, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -43,7 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import Claim, Outcome, Plan, Row, Settings, World
+    from cronhpc.core.model import Claim, HistoryRow, Outcome, Plan, Settings, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.site import Site
     from cronhpc.store.files import Paths
@@ -121,7 +121,7 @@ class _Keeper:
         known = self.world.known()
         self.names = {each: entry.name for each, entry in known.items()}
         self.entries = {entry.name: entry for entry in known.values()}
-        self.rows: list[Row] = []
+        self.rows: list[HistoryRow] = []
         self.served: set[str] = set()
         self.finished: list[Claim] = [
             claim for claim in self.world.claims if claim.state is ClaimState.FINISHED and claim.job_end is not None
@@ -255,7 +255,7 @@ class _Keeper:
         name = decision.entry.name
         self._used(name, decision.slot)
         key = Key(entry_id(name), decision.slot)
-        row = {
+        row: HistoryRow = {
             "what": "slot",
             "key": str(key),
             "entry": name,
@@ -295,17 +295,16 @@ class _Keeper:
         state, alike = self.states.get(name, NEW_STATE), replace(job_end, node="")
         self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
 
-    def _finished_row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
-        row = {k: v for k, v in by_field(job_end).items() if v not in (None, "")} | {"result": str(job_end.result)}
-        row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
-        return row | {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
+    def _finished_row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> HistoryRow:
+        row: HistoryRow = {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
+        return {**job_end.row, **row, "job": job_id, "by_hand": key.by_hand, "at": self.world.now}
 
     def _believed(self, slot: int) -> bool:
         """False: it was made while a clock was ahead, and is not to stand before all that come."""
         return slot <= self.world.believed
 
     def _last_of(self, state: EntryState) -> int:
-        slot = int(state.last.get("slot", 0))  # type: ignore[call-overload]  # slots are numbers
+        slot = state.last.get("slot", 0)
         return slot if self._believed(slot) else 0
 
     def _ping_starts(self) -> None:

@@ -341,11 +341,11 @@ class Submitter:
     def _archived(self, key: Key) -> bool:
         """Whether history has this attempt, or tells of its slot with others: it has ended, its claim is forgotten."""
         for row in history.rows(self.site.paths.history):
-            last = Key.of(str(row.get("key"))) if row.get("what") == "slot" and row.get("count") != 1 else None
+            last = Key.of(row.get("key", "")) if row.get("what") == "slot" and row.get("count") != 1 else None
             with_others = last is not None and last.entry == key.entry and last >= key and not key.by_hand
             if row.get("key") == str(key) or with_others:
                 return True
-            if int(row.get("at") or 0) < key.slot - _BEFORE_ITS_SLOT:
+            if row.get("at", 0) < key.slot - _BEFORE_ITS_SLOT:
                 return False
         return False
 

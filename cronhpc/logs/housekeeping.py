@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.batch.port import JobFiles
-    from cronhpc.core.model.runs import Instant
+    from cronhpc.core.model.runs import HistoryRow, Instant
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
 
@@ -167,12 +167,11 @@ def _is_due(paths: Paths, settings: Settings, known: Known, now: int) -> bool:
         return False
 
 
-def _rows_since(paths: Paths, known: Known) -> Iterator[Mapping[str, Any]]:
+def _rows_since(paths: Paths, known: Known) -> Iterator[HistoryRow]:
     """History since the last time, and a little before it."""
     until = known.rows - _LOOK_BACK
     for row in history.rows(paths.history):
-        at = row.get("at")
-        if isinstance(at, int) and at < until:
+        if row.get("at", until) < until:
             return
         yield row
 
@@ -198,7 +197,7 @@ def first_began(queue: Queue | None) -> float:
     return min(began, default=math.inf) - CLOCKS_APART
 
 
-def remember(known: Known, rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> Known:
+def remember(known: Known, rows: Iterable[HistoryRow], now: int, keep: int) -> Known:
     """What history rows tell about logs, added to what is `known`.
 
     Runs end long after their slot that waited in the queue, or caught up: such a log is not as old as its name says.
@@ -206,15 +205,16 @@ def remember(known: Known, rows: Iterable[Mapping[str, Any]], now: int, keep: in
     failed = {**known.failed}
     late = {job: ended for job, ended in known.late.items() if ended > now - keep}
     for row in rows:
-        key = Key.of(str(row.get("key", "")))
+        key = Key.of(row.get("key", ""))
         if key is None or row.get("what") != "run":
             continue
         if row.get("result") in FAILURES and row.get("log"):
-            found = (key.slot, key.attempt, str(row["log"]))
+            found = (key.slot, key.attempt, row["log"])
             failed[key.entry] = max(failed.get(key.entry, found), found)
         ended = row.get("ended") or row.get("at") or 0
-        if row.get("job") and ended - key.slot > keep // _LATE and ended > now - keep:
-            late[str(row["job"])] = ended
+        job = row.get("job")
+        if job and ended - key.slot > keep // _LATE and ended > now - keep:
+            late[job] = ended
     return replace(known, failed=failed, late=late)
 
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from cronhpc.core.model import FAILURES, Result, Row, command, entry_id, texts_of
+from cronhpc.core.model import FAILURES, HistoryRow, Result, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import grouped, switch_verb
@@ -295,7 +295,7 @@ def _run_row(run: HistoryRun, style: Style) -> Facts:
     }
 
 
-def _failure(row: Row, tails: Mapping[str, str], style: Style) -> Facts:
+def _failure(row: HistoryRow, tails: Mapping[str, str], style: Style) -> Facts:
     run = runs.run_facts(row)
     return {
         **_run_row(run, style),
@@ -326,9 +326,9 @@ class Past:
     drawn: list[Run] = field(default_factory=list)  # of the last 7 days
     results: Counter[str] = field(default_factory=Counter)  # of the last 30 days
     days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
-    newest: list[Row] = field(default_factory=list)  # rows of history
+    newest: list[HistoryRow] = field(default_factory=list)  # rows of history
 
-    def add(self, row: Row, now: int) -> None:
+    def add(self, row: HistoryRow, now: int) -> None:
         """One row of history; they come newest first. One that tells no time is passed over."""
         started, ended = row.get("started"), row.get("ended")
         ready = max(row.get("slot") or 0, row.get("submitted") or 0) or started or ended
@@ -339,7 +339,7 @@ class Past:
         day = (now - ready) // DAY
         if not 0 <= day < MONTH:
             return
-        result = str(row.get("result"))
+        result = row.get("result", "")
         kind = kind_of(result)
         self.results[result] += 1
         if _RANK[kind] > _RANK[self.days[day]]:
@@ -369,7 +369,7 @@ class Past:
         return [max(ended - started, 0) for started, ended in times if started is not None and ended is not None]
 
     @property
-    def failure(self) -> Row | None:
+    def failure(self) -> HistoryRow | None:
         """The newest of the last 7 days."""
         return next((run.facts for run in self.drawn if run.kind == "bad" and isinstance(run.facts, dict)), None)
 
@@ -377,7 +377,7 @@ class Past:
 _RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
 
 
-def digest(rows: Iterable[Row], now: int) -> dict[str, Past]:
+def digest(rows: Iterable[HistoryRow], now: int) -> dict[str, Past]:
     """The past of every entry, by name. `rows`: history, newest first; what is older than 30 days is not asked for."""
     pasts: defaultdict[str, Past] = defaultdict(Past)
     until = now - MONTH * DAY
@@ -385,11 +385,11 @@ def digest(rows: Iterable[Row], now: int) -> dict[str, Past]:
         if row.get("at", until) < until:
             break
         if row.get("what") in {"run", "slot"}:
-            pasts[str(row.get("entry"))].add(row, now)
+            pasts[row.get("entry", "")].add(row, now)
     return dict(pasts)
 
 
-def failures(pasts: Mapping[str, Past]) -> list[Row]:
+def failures(pasts: Mapping[str, Past]) -> list[HistoryRow]:
     """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
     newest = [past.failure for past in pasts.values() if past.failure is not None]
     return sorted(newest, key=lambda row: row.get("at", 0), reverse=True)[:_FAILURES]
@@ -426,7 +426,7 @@ class Run(NamedTuple):
     started: int | None
     ended: int | None
     kind: str
-    facts: Row | LiveRun | None = None  # a row of history, or of a live one its facts
+    facts: HistoryRow | LiveRun | None = None  # a row of history, or of a live one its facts
 
 
 class Scale(NamedTuple):

@@ -38,7 +38,7 @@ def drawn(paths: Paths, known: Status, style: Style, *, to: Path | None = None, 
     from cronhpc.store.logs import tail_of
 
     pasts = view.digest(history.rows(paths.history), style.now)
-    logs = {str(row.get("log") or "") for row in view.failures(pasts)} - {""}
+    logs = {row.get("log", "") for row in view.failures(pasts)} - {""}
     read = {log: view.tail(text) for log in logs if (text := tail_of(paths.root, log))}
     beside_logs = to is not None and to.parent == paths.root
     slots = _slots(known, style.now)

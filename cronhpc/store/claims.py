@@ -23,7 +23,7 @@ import json
 import os
 
 from cronhpc.core.model import IN_ORDER, Claim, ClaimState, JobEnd, Key, Result
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import decode
 from cronhpc.store.files import (
     beside,
@@ -45,10 +45,30 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from cronhpc.core.model import Instant, JobId
+
 _STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
 _BACK = ".back"
 _SUFFIXES = (*_STEPS, _BACK)
 VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the file of a claim holds, or of a step; of a step its job alone, and when that was."""
+
+    name: str = ""
+    by: str = ""  # who claimed it: there until it has ended
+    id: JobId | None = None
+    at: Instant | None = None
+    holds: str = ""
+    tasks: str = ""
+    ending: Any = decode.GONE  # a JobEnd, as far as it can be read; GONE: it has not ended
+    retry_at: Instant | None = None
+    due: Instant = 0
+
+
+_CUT_OFF = _File()  # what is in one of which the name alone says that it is claimed
 
 
 class Claims:
@@ -83,20 +103,20 @@ class Claims:
         )
 
     def _read(self, key: Key, suffixes: set[str]) -> Claim:
-        body, invalid = self._body(key, "")
-        job_end, invalid_end = _job_end(body)
+        file, invalid = self._file(key, "")
+        job_end, invalid_end = _job_end(file)
         base = Claim(
             key,
             ClaimState.CLAIMED,
-            name=body.get("name", ""),
-            at=body.get("at", 0),
-            holds=body.get("holds", ""),
+            name=file.name,
+            at=file.at or 0,
+            holds=file.holds,
             job_end=job_end,
-            job_id=body.get("id"),
-            retry_at=body.get("retry_at"),
-            tasks=body.get("tasks", ""),
-            due=body.get("due", 0),
-            damaged=not {"by", "ending", _CUT_OFF} & body.keys(),
+            job_id=file.id,
+            retry_at=file.retry_at,
+            tasks=file.tasks,
+            due=file.due,
+            damaged=not file.by and job_end is None and file is not _CUT_OFF,
         )
         if invalid or invalid_end:
             self.invalid.append(str(key))
@@ -108,26 +128,25 @@ class Claims:
 
     def _taken_back(self, claim: Claim) -> Claim:
         """With the job that is cancelled; an earlier one of the same slot is no matter of the claim's job."""
-        job_id = self._body(claim.key, _BACK)[0].get("id", claim.job_id)
+        job_id = self._recorded_in(claim.key, _BACK) or claim.job_id
         return claim if claim.job_id not in {None, job_id} else replace(claim, taken_back=job_id or "")
 
     def _step(self, base: Claim, suffix: str) -> Claim:
-        step, invalid = self._body(base.key, suffix)
-        if _CUT_OFF in step:  # another tick has just taken it further
+        step, invalid = self._file(base.key, suffix)
+        if step is _CUT_OFF:  # another tick has just taken it further
             return replace(base, state=_STEPS[suffix], damaged=False, fresh=True)
-        if invalid or "id" not in step:
+        if invalid or step.id is None:
             self.invalid.append(f"{base.key}{suffix}")
-        job_id = step.get("id")
         return replace(
             base,
             state=_STEPS[suffix],
-            job_id=job_id,
-            recorded=step.get("at"),
-            holds=step.get("holds", base.holds),
-            damaged=job_id is None,
+            job_id=step.id,
+            recorded=step.at,
+            holds=step.holds or base.holds,
+            damaged=step.id is None,
         )
 
-    def _body(self, key: Key, suffix: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _file(self, key: Key, suffix: str) -> tuple[_File, tuple[str, ...]]:
         """What a file holds, without what is of no use; and the places of that."""
         try:
             data = read_listed(self.folder / f"{key}{suffix}")
@@ -137,15 +156,18 @@ class Claims:
             data = b"-"
         value = decoded(data)
         if data is None or (value is None and not suffix and _is_cut_off(data)):
-            return {_CUT_OFF: True}, ()  # the name alone says that it is claimed
-        found, invalid = decode.decode(value, decode.STEP if suffix else decode.CLAIM)
-        return {} if found is decode.GONE else found, invalid
+            return _CUT_OFF, ()
+        found, invalid = decode.read(_File, value)
+        return found or _File(), invalid
+
+    def _recorded_in(self, key: Key, suffix: str) -> str | None:
+        """The job that a file names."""
+        return self._file(key, suffix)[0].id
 
     def make(self, key: Key, name: str, by: str, now: int, *, holds: str = "", tasks: str = "") -> bool:
         """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`, `tasks`: see Claim."""
-        more = {name: value for name, value in (("holds", holds), ("tasks", tasks)) if value}
-        body = _dump({"name": name, "by": by, "at": now, **more})
-        return create_once(self.folder / str(key), body, durable=False)  # its name says enough
+        data = _dump(_File(name, by, at=now, holds=holds, tasks=tasks))
+        return create_once(self.folder / str(key), data, durable=False)  # its name says enough
 
     def record(self, key: Key, job_id: str, now: int, *, holds: str = "") -> bool:
         """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.
@@ -154,9 +176,7 @@ class Claims:
 
         Before its release ask `superseded`: the attempt may have been finished and forgotten meanwhile.
         """
-        return create_once(
-            self.folder / f"{key}.id", _dump({"id": job_id, "at": now} | ({"holds": holds} if holds else {}))
-        )
+        return create_once(self.folder / f"{key}.id", _dump(_File(id=job_id, at=now, holds=holds)))
 
     def superseded(self, keys: Iterable[Key]) -> set[Key]:
         """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
@@ -165,7 +185,7 @@ class Claims:
         gone = set()
         for key in keys:
             steps = found.get(key, set())
-            if {".go", ".run"} & steps or "" not in steps or "ending" in self._body(key, "")[0]:
+            if {".go", ".run"} & steps or "" not in steps or self._file(key, "")[0].ending is not decode.GONE:
                 remove(self.folder / f"{key}.id")
                 gone.add(key)
         return gone
@@ -206,7 +226,7 @@ class Claims:
 
     def _recorded(self, key: Key, steps: Sequence[str]) -> Iterator[str]:
         """The job ids of these steps, read forwards, as one is renamed meanwhile."""
-        return (str(found) for step in steps if (found := self._body(key, step)[0].get("id")))
+        return filter(None, (self._recorded_in(key, step) for step in steps))
 
     def awaits_release(self, key: Key) -> bool:
         """Whether its job is recorded, and nobody has gone on to release it."""
@@ -215,7 +235,7 @@ class Claims:
 
     def knows(self, key: Key, job_id: str) -> bool:
         """Whether `job_id` is the job that ran for `key`, or runs, as far as the disk still tells."""
-        return job_id in (self.job_id(key), self._body(key, "")[0].get("id"))
+        return job_id in (self.job_id(key), self._recorded_in(key, ""))
 
     def exists(self, key: Key) -> bool:
         """Whether anybody has claimed `key` and it is not archived."""
@@ -249,8 +269,8 @@ class Claims:
         due: int = 0,
     ) -> None:
         """The first half of `finish`, for many at once: then sync, and only then drop their steps."""
-        end = {"id": job_id, "ending": decode.plain(job_end), "retry_at": retry_at} | ({"due": due} if due else {})
-        replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}), durable=False)
+        data = _dump(_File(name, id=job_id, at=now, ending=job_end, retry_at=retry_at, due=due))
+        replace_file(self.folder / str(key), data, durable=False)
 
     def drop_steps_of(self, keys: Iterable[Key]) -> None:
         """What led to an end that is durable."""
@@ -261,7 +281,7 @@ class Claims:
     def take_back(self, jobs: Mapping[Key, str], now: int) -> None:
         """Note, before it is done, that these jobs are cancelled by us: whoever sees that goes on without them."""
         for key, job_id in jobs.items():
-            replace_file(self.folder / f"{key}{_BACK}", _dump({"id": job_id, "at": now}), durable=False)
+            replace_file(self.folder / f"{key}{_BACK}", _dump(_File(id=job_id, at=now)), durable=False)
         self.sync()
 
     def end_job(self, key: Key, job_id: str) -> None:
@@ -272,7 +292,7 @@ class Claims:
         for suffix in _STEPS:
             step = self.folder / f"{key}{suffix}"
             aside = beside(step)
-            if self._body(key, suffix)[0].get("id") == job_id and move(step, aside):
+            if self._recorded_in(key, suffix) == job_id and move(step, aside):
                 if (decoded(read_listed(aside)) or {}).get("id") == job_id:
                     remove(aside)
                 else:  # another tick has put its own there just now
@@ -310,11 +330,10 @@ def _parts(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def _dump(body: dict[str, Any]) -> bytes:
-    return json.dumps({"version": VERSION, **body}, separators=(",", ":")).encode()
+def _dump(file: _File) -> bytes:
+    return json.dumps({"version": VERSION, **decode.plain(file)}, separators=(",", ":")).encode()
 
 
-_CUT_OFF = "cut off"
 _BEGINS = b'{"version":'
 
 
@@ -331,14 +350,14 @@ def _is_cut_off(data: bytes) -> bool:
 _LONGEST = 2048  # bytes of a claim
 
 
-def _job_end(body: dict[str, Any]) -> tuple[JobEnd | None, tuple[str, ...]]:
+def _job_end(file: _File) -> tuple[JobEnd | None, tuple[str, ...]]:
     """How it ended, None where the claim does not say that it has; and what of that is of no use.
 
     One that says so in other words has ended, too.
     """
-    if "ending" not in body:
+    if file.ending is decode.GONE:
         return None, ()
-    job_end, invalid = decode.read(JobEnd, body["ending"], "ending")
+    job_end, invalid = decode.read(JobEnd, file.ending, "ending")
     if job_end is None:
         return JobEnd(Result.UNKNOWN, detail="the claim's record cannot be read"), (*invalid, "ending.result")
     return job_end, invalid

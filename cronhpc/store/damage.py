@@ -82,7 +82,7 @@ def environment(path: Path) -> tuple[dict[str, str] | None, list[str]]:
 
     Raises OSError, StateError.
     """
-    found, invalid = decode.decode((read_json(path, 1) or {}).get("environment"), decode.ENVIRONMENT)
+    found, invalid = decode.decode((read_json(path, 1) or {}).get("environment"), decode.Rows(decode.text))
     if found is decode.GONE:
         return None, [*invalid]
     bad = [name for name in found if not name or "=" in name]

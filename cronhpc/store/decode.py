@@ -1,10 +1,10 @@
-"""What the files of state/ and scheduler/ may hold: the one table of it, and what of a file is of use.
+"""What the files of state/ and scheduler/ may hold, as their records' own types say, and what of a file is of use.
 
 A file may be valid JSON and no work of ours: an editor, a program's mistake, a disk's. Nothing of it may stop a tick.
 So each value is looked at once, where its file is read: what does not fit is left out, as if it had never been written,
-and its place is said; the rest is kept. A schema is a dict (these keys, and no others), `Rows` (any keys, values of one
-schema), a list (values of one schema), a tuple (just these, in this order), or a function that gives back the value, a
-better one, or GONE.
+and its place is said; the rest is kept. A schema is a `Record` (these fields, and no others), `Rows` (any keys, values
+of one schema), a list (values of one schema), a tuple (just these, in this order), or a function that gives back the
+value, a better one, or GONE. A record's own types say which.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import EnumType
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import chain
 from types import FunctionType
 
-from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, Way, text_of
+from cronhpc.core.model import Advice, Command, Problem, Result, Way, text_of
 from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, set_fields
 
 TYPE_CHECKING = False
@@ -38,13 +38,6 @@ _MOST_LINKS = 200  # ahead, as `start --prequeue` takes them
 _RESULTS = frozenset(map(str, Result))
 _WAYS = frozenset({*map(str, Way), "resident"} - {""})  # that one as earlier versions called "local"
 _DIGITS = 20  # of a job's number
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A mapping from names to values of one schema."""
-
-    schema: Any
 
 
 # --- values --------------------------------------------------------------------------------------------------------
@@ -122,21 +115,65 @@ def _or_none(kind: Any) -> Any:
     return maybe
 
 
-# --- files ---------------------------------------------------------------------------------------------------------
+# --- schemas -------------------------------------------------------------------------------------------------------
 
-_TEXT, _NUMBER, maybe_when, _JOB = map(_or_none, (text, number, when, job))
 
-_SCALARS: dict[str, Callable[[object], Any]] = {
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A mapping from names to values of one schema."""
+
+    schema: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A text that stands for a value of its own kind."""
+
+    check: Callable[[object], Any]
+    kind: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping from the names of a dataclass's fields to their values."""
+
+    kind: Any
+    fields: dict[str, Any]
+    needed: frozenset[str]  # those without a default
+    inner: frozenset[str]  # those whose JSON values are not the values themselves
+    earlier: Mapping[str, str]  # names of fields in older versions
+
+
+def _advice(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    return Advice(*(part if isinstance(part, str) else made(Command, part) for part in value))
+
+
+_SCALARS: dict[str, Any] = {
     "str": text, "int": number, "bool": flag, "Instant": when, "Watermark": watermark, "Difference": seconds,
-    "Result": result, "Way": way, "LinksAhead": links, "Nanoseconds": nanoseconds, "Any": anything,
+    "Result": Word(result, Result), "Way": Word(way, Way), "LinksAhead": links, "Nanoseconds": nanoseconds,
+    "JobId": job, "Any": anything, "str | Advice": Word(anything, _advice),
 }  # fmt: skip
 
 
 @cache
-def of(kind: type[Any]) -> dict[str, Any]:
+def of(kind: type) -> Record:
     """The schema of a record, by its fields' own types."""
-    names = vars(sys.modules[kind.__module__])
-    return {name: _SCALARS.get(hint) or _schema(hint, names) for name, hint in kind.__annotations__.items()}
+    fields = {name: _schema(hint, vars(sys.modules[kind.__module__])) for name, hint in kind.__annotations__.items()}
+    if not is_dataclass(kind):
+        return Record(dict, fields, frozenset(), frozenset(), {})
+    needed = frozenset(fields.keys() - _defaults(kind).keys())
+    inner = frozenset(name for name, schema in fields.items() if not _is_made(schema))
+    return Record(kind, fields, needed, inner, getattr(kind, "EARLIER", {}))
+
+
+def _is_made(schema: Any) -> bool:
+    """Whether its values are JSON's own."""
+    return type(schema) is FunctionType or (isinstance(schema, Record) and schema.kind is dict)
+
+
+_defaults = cache(defaults)
 
 
 def _schema(hint: str, names: Mapping[str, Any]) -> Any:
@@ -145,45 +182,13 @@ def _schema(hint: str, names: Mapping[str, Any]) -> Any:
         return _SCALARS[hint]
     if hint.endswith(" | None"):
         kind = _schema(hint.removesuffix(" | None"), names)
-        return _or_none(kind) if callable(kind) else kind
+        return _or_none(kind) if type(kind) is FunctionType else kind
     outer, _, inner = hint.removesuffix("]").partition("[")
     if outer in {"Mapping", "dict"}:
         return Rows(_schema(inner.removeprefix("str, "), names))
     if outer == "list" or inner.endswith(", ..."):
         return [_schema(inner.removesuffix(", ..."), names)]
-    if outer == "tuple":
-        return tuple(_schema(each, names) for each in inner.split(", "))
-    return _ROWS[hint] if hint in _ROWS else of(names[hint])
-
-
-CLAIM = {
-    "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": maybe_when,
-    "ending": anything, "tasks": text, "due": when,
-}  # fmt: skip
-STEP = {"version": number, "id": job, "at": when, "holds": text}
-
-HISTORY = {
-    **of(JobEnd), "what": text, "key": text, "entry": text, "slot": when, "attempt": number, "job": _TEXT,
-    "by_hand": flag, "at": when, "result": text, "count": number, "switch": text, "by": text, "reason": text,
-    "since": when, "jobs": [text], "warned": [text], "were": [text], "gone": Rows(number),
-}  # fmt: skip
-
-_ROWS: dict[str, Any] = {  # lists and mappings that are no records in memory
-    "HistoryRow": HISTORY, "LogRow": (text, text), "RanRow": (text, result, maybe_when, maybe_when),
-}  # fmt: skip
-
-ENTRY_WAS = {
-    "settled": "finished",
-    "held_up": "blocked_reason",
-    "held_since": "blocked_since",
-}  # names in older versions
-SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}
-
-ENVIRONMENT = Rows(text)
-RULES = {
-    "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": maybe_when,
-    "max_runs": _NUMBER, "max_fast_failures": _NUMBER, "fast": number,
-}  # fmt: skip
+    return tuple(_schema(each, names) for each in inner.split(", ")) if outer == "tuple" else of(names[hint])
 
 
 # --- what is left of a value ---------------------------------------------------------------------------------------
@@ -192,10 +197,10 @@ RULES = {
 def decode(value: Any, schema: Any, at: str = "") -> Decoded:
     """What is left of `value`, which stands `at` that place, and the places of what does not fit `schema`.
 
-    GONE: nothing is left. Keys that `schema` does not have are left out without a word: another version of this
-    format wrote them.
+    GONE: nothing is left. Keys that a record does not have are left out without a word, and so is a record that lacks
+    what has no default: another version of this format wrote them.
     """
-    if isinstance(schema, dict):
+    if isinstance(schema, Record):
         return _fields(value, schema, at) if isinstance(value, dict) else (GONE, (at,))
     if isinstance(schema, Rows):
         return _mapping(value, schema.schema, at) if isinstance(value, dict) else (GONE, (at,))
@@ -203,25 +208,27 @@ def decode(value: Any, schema: Any, at: str = "") -> Decoded:
         return _values(value, schema[0], at) if isinstance(value, list) else (GONE, (at,))
     if isinstance(schema, tuple):
         return _tuple(value, schema, at)
-    found = schema(value)
+    found = (schema.check if isinstance(schema, Word) else schema)(value)
     return found, () if found is value else (at,)
 
 
-def _fields(value: dict[str, Any], schema: dict[str, Any], at: str) -> Decoded:
+def _fields(value: dict[str, Any], record: Record, at: str) -> Decoded:
+    if not record.earlier.keys().isdisjoint(value):
+        value = {now: value[was] for was, now in record.earlier.items() if was in value} | value
     found: dict[str, Any] = {}
     invalid: tuple[str, ...] = ()
     for name, each in value.items():
-        kind = schema.get(name)
-        if kind is None:
+        schema = record.fields.get(name)
+        if schema is None:
             continue
-        if type(kind) is FunctionType and kind(each) is each:  # nearly all of them: no place is spelt out for these
+        if type(schema) is FunctionType and schema(each) is each:  # nearly all of them: no place is spelt out for these
             found[name] = each
             continue
-        kept, wrong = decode(each, kind, f"{at}.{name}" if at else name)
+        kept, wrong = decode(each, schema, f"{at}.{name}" if at else name)
         invalid += wrong
         if kept is not GONE:
             found[name] = kept
-    return found, invalid
+    return found if record.needed <= found.keys() else GONE, invalid
 
 
 def _mapping(value: dict[str, Any], schema: Any, at: str) -> Decoded:
@@ -267,21 +274,7 @@ def places(invalid: Sequence[str]) -> str:
 def read(kind: type[T], value: object, at: str = "") -> tuple[T | None, tuple[str, ...]]:
     """What `value` tells of a `kind`, None where a field without a default is missing; and what `decode` left out."""
     known, invalid = decode(value, of(kind), at)
-    if known is GONE or not _needed(kind) <= known.keys():
-        return None, invalid
-    try:
-        return made(kind, known), invalid
-    except TypeError:  # a record in it lacks a field
-        return None, invalid
-
-
-@cache
-def _needed(kind: type[T]) -> frozenset[str]:
-    """Fields without a default."""
-    return frozenset(kind.__annotations__.keys() - _defaults(kind).keys())
-
-
-_defaults = cache(defaults)
+    return None if known is GONE else made(kind, known), invalid
 
 
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
@@ -302,48 +295,23 @@ def plain(value: Any) -> Any:
 
 def made(kind: type[T], row: Mapping[str, Any]) -> T:
     """The reverse of `plain`. Raises TypeError, AttributeError, ValueError for a row that holds something else."""
-    readers, values = _readers(kind), {**row}
-    for name in readers.keys() & values.keys():
-        values[name] = readers[name](values[name])
-    return kind(**values)
+    record: T = _made(row, of(kind))
+    return record
 
 
-@cache
-def _readers(kind: type[T]) -> dict[str, Callable[[Any], Any]]:
-    """Of the fields whose JSON values are not the values themselves."""
-    names = vars(sys.modules[kind.__module__])
-    found = {name: _reader(hint, names) for name, hint in kind.__annotations__.items()}
-    return {name: reader for name, reader in found.items() if reader is not None}
-
-
-def _reader(hint: str, names: Mapping[str, Any]) -> Callable[[Any], Any] | None:
-    outer, _, rest = hint.removesuffix(", ...]").removesuffix(" | None").rpartition("[")
-    inner: Any = names.get(rest.removeprefix("str, ").removesuffix("]"))
-    if isinstance(inner, type) and is_dataclass(inner):
-        one = partial(made, inner)
-        if outer == "Mapping":
-            return partial(_made_rows, inner)
-        return one if not outer else lambda rows: tuple(map(one, rows))
-    if isinstance(inner, EnumType):
-        return inner
-    return _advice if hint.endswith("Advice") else _frozen if "tuple[" in hint else None
-
-
-def _made_rows(kind: type[T], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
-    """Those that lack nothing: what another version wrote is left out."""
-    return {name: made(kind, row) for name, row in rows.items() if _needed(kind) <= row.keys()}
-
-
-def _advice(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    return Advice(*(part if isinstance(part, str) else made(Command, part) for part in value))
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _frozen(each) for name, each in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _made(value: Any, schema: Any) -> Any:
+    if isinstance(schema, Record):
+        values = {**value}
+        for name in schema.inner & values.keys():
+            values[name] = _made(values[name], schema.fields[name])
+        return schema.kind(**values)
+    if isinstance(schema, Rows):
+        return {name: _made(each, schema.schema) for name, each in value.items()}
+    if isinstance(schema, list):
+        return tuple(value if _is_made(schema[0]) else (_made(each, schema[0]) for each in value))
+    if isinstance(schema, tuple):
+        return tuple(map(_made, value, schema))
+    return schema.kind(value) if isinstance(schema, Word) else value
 
 
 # --- what other programs and users read: records, every field of them -------------------------------------------------

@@ -12,6 +12,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from cronhpc.core.model import HistoryRow
 from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, no_file, open_file, patiently
 
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from cronhpc.core.model import Row
-
 _BLOCK = 1 << 16  # bytes
 
 
-def append(folder: Path, rows: Iterable[Mapping[str, Any]], *, host: str, now: int) -> None:
+def append(folder: Path, rows: Iterable[Mapping[str, object]], *, host: str, now: int) -> None:
     """Add rows (plain JSON values; "key" and "what" tell them apart) in one write. Raises OSError."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     if not text:
@@ -51,7 +50,7 @@ def _append(path: Path, text: str) -> None:
         os.close(fd)
 
 
-def rows(folder: Path) -> Iterator[Row]:
+def rows(folder: Path) -> Iterator[HistoryRow]:
     """All rows, newest first over all machines' files, read only as far as they are asked for; each key and kind once.
 
     Newest is by "at", the instant that a row was written; a machine's file is taken to be in order. Raises OSError.
@@ -69,9 +68,8 @@ def rows(folder: Path) -> Iterator[Row]:
                 yield row
 
 
-def _written(row: Row) -> int:
-    at = row.get("at")
-    return at if isinstance(at, int) else 0
+def _written(row: HistoryRow) -> int:
+    return row.get("at", 0)
 
 
 def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:
@@ -97,19 +95,20 @@ def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _read(lines: list[bytes]) -> list[Row]:
+def _read(lines: list[bytes]) -> list[HistoryRow]:
     """The rows among them. Read as one list where that can be, in two thirds of the time; corrupt ones are left out."""
     whole = [line for line in lines if line.strip()]
     block = b"[" + b",".join(whole) + b"]"
     read = decoded(block)
     if read is None or len(read) != len(whole):
         read = [decoded(line) for line in whole]
-    rows = [row for row in read if isinstance(row, dict)]
+    rows: list[Any] = [row for row in read if isinstance(row, dict)]
     shapes = {(*row, *map(type, row.values())) for row in rows}
     doubtful = b"\\" in block and b"\\u0000" in block
     doubtful = doubtful or bool(re.search(_NEGATIVE, block)) or _HUGE in block.translate(_AS_NOUGHTS)
     if doubtful or not all(map(_are_plain, shapes)):
-        return [decode.decode(row, decode.HISTORY)[0] for row in rows]
+        schema = decode.of(HistoryRow)
+        return [decode.decode(row, schema)[0] for row in rows]
     return rows
 
 
@@ -124,10 +123,9 @@ def _are_plain(names_and_types: tuple[object, ...]) -> bool:
     return (*map(_PLAIN.get, names_and_types[:number]),) == names_and_types[number:]
 
 
-_PLAIN: dict[object, type] = {
-    **dict.fromkeys(("slot", "attempt", "at", "exit_code", "signal", "submitted", "started", "ended", "count"), int),
-    **dict.fromkeys(("result", "detail", "what", "key", "entry", "job", "node", "log", "tasks"), str),
-    "by_hand": bool,
+_TYPES = {"str": str, "int": int, "Instant": int, "bool": bool}
+_PLAIN: dict[object, type | None] = {
+    name: _TYPES.get(hint.removesuffix(" | None")) for name, hint in HistoryRow.__annotations__.items()
 }
 
 

@@ -40,21 +40,14 @@ def load(path: Path) -> Memory:
     data = read_lasting(path)
     value = of_version(data, path, VERSION) or {}
     for row in value["entries"].values() if isinstance(value.get("entries"), dict) else ():
-        if not isinstance(row, dict):
-            continue
-        for was in decode.ENTRY_WAS.keys() & row.keys():
-            row[decode.ENTRY_WAS[was]] = row.pop(was)
-        if row.get("retried"):  # one slot, in older versions
+        if isinstance(row, dict) and row.get("retried"):  # one slot, in older versions
             row["to_retry"] = [row.pop("retried")]
     rows, invalid_rows = decode.decode(value.get("entries", {}), decode.Rows(decode.of(EntryState)), "entries")
-    kept = value.get("meta", {})
-    if isinstance(kept, dict):
-        kept = {decode.SCHEDULER_WAS.get(name, name): each for name, each in kept.items()}
-    meta, invalid_meta = decode.decode(kept, decode.of(SchedulerState), "meta")
+    scheduler, invalid_meta = decode.read(SchedulerState, value.get("meta", {}), "meta")
     rows = {} if rows is decode.GONE else {name: (decode.made(EntryState, row), row) for name, row in rows.items()}
     return Memory(
         {name: state for name, (state, _) in rows.items()},
-        SchedulerState() if meta is decode.GONE else decode.made(SchedulerState, meta),
+        scheduler or SchedulerState(),
         data,
         corrupt=data is not None and not isinstance(value.get("entries"), dict),
         invalid=decode.places(invalid_rows + invalid_meta),

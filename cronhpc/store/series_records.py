@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Instant, entry_id
+from cronhpc.core.model import Instant, Result, Rules, entry_id
 from cronhpc.cron.values import by_field, dataclass, field
 from cronhpc.store import decode
 from cronhpc.store.files import make_folder, no_file, read_json, write_json
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
-LogRow = list[str]  # job id, path
-RanRow = list[Any]  # job id, result, started, ended (core/pieces.py: Ran)
 
 
 @dataclass(slots=True)
 class Record:
     """One series. `options` are those of the first command line, `given` those passed to `again`."""
 
+    EARLIER = {"resting": "no_next"}  # noqa: RUF012 - names
+
     name: str
     script: str
     workdir: str
     rules: dict[str, Any] = field(default_factory=dict)
-    arguments: list[str] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)
+    arguments: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     overruled: dict[str, str] = field(default_factory=dict)  # by `options`: what the script said of them then
-    given: list[str] = field(default_factory=list)
-    submitted: list[str] = field(default_factory=list)  # the options that the piece in the queue was submitted with
+    given: tuple[str, ...] = ()
+    submitted: tuple[str, ...] = ()  # the options that the piece in the queue was submitted with
     job_name: str = ""
     comment: str = ""
     first: str = ""  # the piece that a person started: it has no claim
     seen: str = ""  # the newest piece that has started
     next_slot: Instant = 0  # the slot of the piece after it
     at: Instant = 0  # when it started
-    logs: list[LogRow] = field(default_factory=list)  # of the newest few
+    logs: tuple[tuple[str, str], ...] = ()  # job id and path of the newest few
     runs: int = 0
     no_next: str = ""
     trouble: str = ""  # why the newest piece has queued no next one, against the rules
-    ran: list[RanRow] = field(default_factory=list)  # the newest few
+    ran: tuple[tuple[str, Result, Instant | None, Instant | None], ...] = ()  # the newest few (core/pieces.py: Ran)
 
 
 def folder(state: Path) -> Path:
@@ -80,8 +80,8 @@ def save(state: Path, record: Record) -> None:
 def _record(value: Mapping[str, Any] | None) -> Record | None:
     if not value:
         return None
-    if "resting" in value:  # as earlier versions called it
-        value = {"no_next": value["resting"], **{key: each for key, each in value.items() if key != "resting"}}
     record, invalid = decode.read(Record, value)
-    _, wrong = decode.decode(record.rules if record else {}, decode.RULES)  # one that is not known is another version's
+    _, wrong = decode.decode(
+        record.rules if record else {}, decode.of(Rules)
+    )  # one that is not known is another version's
     return None if invalid or wrong else record

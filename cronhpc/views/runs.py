@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
 from cronhpc.core.model import PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
-from cronhpc.cron.values import by_field, replace
+from cronhpc.cron.values import replace
 from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from cronhpc.core.model import Advice, Claim, Job, Plan, World
+    from cronhpc.core.model import Advice, Claim, HistoryRow, Job, Plan, World
 
 
 ITS_TIME = "BeginTime"  # the reason of what waits for that alone: no news
 
 
-def run_facts(row: Mapping[str, Any]) -> HistoryRun:
+def run_facts(row: HistoryRow) -> HistoryRun:
     """One row of history, as store/history.py gives it, whichever of its facts are known. Times are epoch seconds."""
     slot, attempt, by_hand = _slot_and_attempt(row)
     began, ended, submitted = row.get("started"), row.get("ended"), row.get("submitted")
     ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
     return HistoryRun(
-        entry=str(row.get("entry", "")),
+        entry=row.get("entry", ""),
         slot=slot,
         attempt=attempt,
         by_hand=by_hand,
-        result=str(row.get("result") or Result.UNKNOWN),
+        result=row.get("result") or str(Result.UNKNOWN),
         exit_code=row.get("exit_code"),
         signal=row.get("signal"),
-        job=str(row.get("job") or "") or None,
+        job=row.get("job") or None,
         submitted=submitted,
         started=began,
         ended=ended,
         waited=max(began - ready, 0) if began and ready else None,
         took=max(ended - began, 0) if began and ended else None,
-        node=str(row.get("node") or ""),
-        detail=str(row.get("detail") or ""),
+        node=row.get("node") or "",
+        detail=row.get("detail") or "",
         count=row.get("count") or 1,
-        log=str(row.get("log") or ""),
-        tasks=str(row.get("tasks") or "") or None,
+        log=row.get("log") or "",
+        tasks=row.get("tasks") or None,
     )
 
 
@@ -59,23 +56,23 @@ def first_failed(run: HistoryRun) -> str:
     return first[0] if first else ""
 
 
-def _slot_and_attempt(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
+def _slot_and_attempt(row: HistoryRow) -> tuple[int | None, int, bool]:
     """Slot, attempt, by hand: as the row has them, else from its key."""
     slot = row.get("slot")
-    if slot is None and (key := Key.of(str(row.get("key", "")))) is not None:
+    if slot is None and (key := Key.of(row.get("key", ""))) is not None:
         return key.slot, key.attempt, key.by_hand
     return slot, row.get("attempt") or 1, bool(row.get("by_hand"))
 
 
-def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
+def switch_facts(row: HistoryRow) -> HistoryRun:
     """What a switch stopped, in the shape of a run."""
     reason = f': "{row["reason"]}"' if row.get("reason") else ""
     detail = f"by {row.get('by')}{reason}; {_switch_deed(row)}"
-    run = {"entry": row.get("switch", ""), "slot": row.get("at"), "result": "switch", "detail": detail}
-    return replace(run_facts(run), switch=True)
+    run = run_facts({"entry": row.get("switch", ""), "result": "switch", "detail": detail})
+    return replace(run, slot=row.get("at"), switch=True)
 
 
-def _switch_deed(row: Mapping[str, Any]) -> str:
+def _switch_deed(row: HistoryRow) -> str:
     """`cancelled job 4501, job 4502_[3-10] pending`, `warned job 4501`, `job 4501 gone after 32 s`."""
     if row.get("gone"):
         return ", ".join(f"job {job} gone after {seconds} s" for job, seconds in row["gone"].items())
@@ -85,7 +82,7 @@ def _switch_deed(row: Mapping[str, Any]) -> str:
 
 def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> HistoryRun:
     """The same of an attempt that has ended and is not in history yet."""
-    return run_facts({**by_field(job_end), "entry": name, "key": str(key), "job": job_id})
+    return run_facts({**job_end.row, "entry": name, "key": str(key), "job": job_id})
 
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> LiveRun:

@@ -18,8 +18,7 @@ from cronhpc.again.submit import ENDED, Answer, Asked, NoSeries, again, open_ser
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
-from cronhpc.core.model import CronhpcError, Job, JobEnd, Queue, Result
-from cronhpc.core.pieces import Rules
+from cronhpc.core.model import CronhpcError, Job, JobEnd, Queue, Result, Rules
 from cronhpc.engine.init import init
 from cronhpc.engine.site import Site
 from cronhpc.script.dialect import SLURM, Dialect
@@ -457,7 +456,7 @@ def home(tmp_path: Path) -> Home:
     known = series_records.Record(
         "tr", f"{tmp_path}/tr.slurm", str(tmp_path), rules, seen="7", job_name="tr", at=NOW, runs=3
     )
-    known.logs = [["6", f"{tmp_path}/gone.log"], ["7", f"{tmp_path}/tr.log"]]
+    known.logs = (("6", f"{tmp_path}/gone.log"), ("7", f"{tmp_path}/tr.log"))
     series_records.save(site.paths.state, known)
     return Home(environ, known)
 
@@ -511,7 +510,7 @@ def test_in_a_cron_directory_a_series_whose_switch_is_lifted_is_not_said_to_run_
 def test_a_pieces_log_is_kept_by_its_job(stage: Stage) -> None:
     stage.batch.details["100"]["StdOut"] = f"{stage.place}/%j.log"
     stage.again()
-    assert stage.record.logs == [["100", f"{stage.place}/100.log"]]
+    assert stage.record.logs == (("100", f"{stage.place}/100.log"),)
 
 
 # --- a disk on which something goes wrong for a moment -------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.cli import run as by_hand
-from cronhpc.core.model import Call, Claim, ClaimState, Done, Key, Rerun
+from cronhpc.core.model import Call, Claim, ClaimState, Done, HistoryRow, Key, Rerun
 from cronhpc.engine.site import open_site
 from cronhpc.store.claims import Claims
 from cronhpc.tick import tick
@@ -54,7 +54,7 @@ CODES: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("end", "code"), CODES.values(), ids=CODES)
-def test_each_end_has_its_exit_code(end: dict[str, Any], code: int) -> None:
+def test_each_end_has_its_exit_code(end: HistoryRow, code: int) -> None:
     assert by_hand.exit_code(run_facts(end)) == code
 
 

@@ -19,7 +19,7 @@ NOW = at("14:00")
 
 
 def ended(result: str = "failed", failures: int = 1, nodes: tuple[str, ...] = (), **row: Any) -> EntryState:
-    last = {"slot": at("13:00"), "result": result, **row}
+    last: Any = {"slot": at("13:00"), "result": result, **row}
     return EntryState(failures=failures, nodes=nodes, well_on="cpu9", last=last)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import JobEnd, Result
-from cronhpc.core.pieces import Ran, Rules, ended, last, next_slot
+from cronhpc.core import pieces
+from cronhpc.core.model import JobEnd, Result, Rules
+from cronhpc.core.pieces import Ran, ended, last, next_slot
 from tests.worlds import at, clock
 
 HOURLY = Rules(every=3600)
@@ -109,8 +110,8 @@ def test_a_piece_is_the_last_one(rules: dict[str, Any], runs: int, why: str) -> 
     ],
 )
 def test_a_train_in_words(rules: Rules, words: str, job_ends: int) -> None:
-    assert rules.words() == words
-    assert len(rules.job_ends()) == job_ends
+    assert pieces.words(rules) == words
+    assert len(pieces.job_ends(rules)) == job_ends
 
 
 def test_an_ending_is_remembered_with_its_times() -> None:

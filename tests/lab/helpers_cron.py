@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import ClaimState, JobEnd, Key, Result, Started, Way
+from cronhpc.core.model import ClaimState, HistoryRow, JobEnd, Key, Result, Started, Way
 from cronhpc.engine import init
 from cronhpc.engine.link import write_link
 from cronhpc.engine.site import open_site
@@ -102,7 +102,7 @@ class Cron:
         folder = self.root / "ran"
         return {p.name: [line.split()[0] for line in p.read_text().splitlines()] for p in sorted(folder.iterdir())}
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[HistoryRow]:
         """What history tells."""
         return list(history.rows(self.root / "state" / "history"))
 

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from cronhpc.core.model import HistoryRow
 from cronhpc.store import history
 from tests.lab.conftest import LAB, Lab, start, stop
 
@@ -89,7 +90,7 @@ class Evidence:
     samples: list[Sample]
     ended: list[Ended]
     ran: dict[str, list[tuple[int, str]]]  # entry -> (slot, job id), as the runs wrote it down
-    rows: list[dict[str, Any]]  # history
+    rows: list[HistoryRow]  # history
     log: str  # the scheduler's
     noted: dict[str, Any] = field(default_factory=dict)  # what a simulation asked on its way
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cronhpc.core.model import HistoryRow
 from cronhpc.store import history
 from tests.lab.conftest import MOST_WAIT, Lab
 
@@ -114,7 +115,7 @@ class Team:
         self.lab.wait_for(lambda: not self.states(*jobs), timeout, every=0.02)
         return time.monotonic() - began
 
-    def rows(self, what: str) -> list[dict[str, Any]]:
+    def rows(self, what: str) -> list[HistoryRow]:
         """History rows of a kind, newest first."""
         return [row for row in history.rows(self.root / "state" / "history") if row.get("what") == what]
 

@@ -20,7 +20,7 @@ import pytest
 
 from cronhpc.batch.slurm import Slurm
 from cronhpc.core import identity
-from cronhpc.core.model import EntryState
+from cronhpc.core.model import EntryState, HistoryRow
 from cronhpc.store import memory
 from tests.engine.test_notify import Server
 from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
@@ -87,11 +87,11 @@ class Night(Team):
         memory.save(self.root / "state" / "entries.json", known)
         shutil.chown(self.root / "state" / "entries.json", "alice")
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def rows(self, name: str) -> list[Any]:
         """Its runs, newest first."""
         return [row for row in self.history() if row.get("entry") == name and row["what"] == "run"]
 
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[HistoryRow]:
         from cronhpc.store import history
 
         return list(history.rows(self.root / "state" / "history"))

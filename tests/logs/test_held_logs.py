@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Claim, ClaimState, Job, JobEnd, Key, Queue, Result, slot_text
+from cronhpc.core.model import Claim, ClaimState, HistoryRow, Job, JobEnd, Key, Queue, Result, slot_text
 from cronhpc.logs.housekeeping import Known, live_of, newest_failed, remember
 
 NOW = 1_795_800_000
 HOUR, DAY = 3600, 86400
 
 
-def row(
-    age: int, result: Result, *, entry: str = "backup", attempt: int = 1, job: str = "7", **more: Any
-) -> dict[str, Any]:
+def row(age: int, result: Result, *, entry: str = "backup", attempt: int = 1, job: str = "7", **more: Any) -> Any:
     """A history row of a run whose slot is `age` seconds ago, and which ended a minute later."""
     key = Key(entry, NOW - age, attempt)
     path = f"log/{entry}/{slot_text(key.slot)}-{job}.out"
@@ -44,7 +41,7 @@ def test_a_later_success_does_not_let_the_failed_log_go() -> None:
     assert newest_failed(remember(known, [row(DAY, Result.OK)], NOW, 7 * DAY)) == {"backup": failed["log"]}
 
 
-IRRELEVANT: list[tuple[str, Mapping[str, Any]]] = [
+IRRELEVANT: list[tuple[str, HistoryRow]] = [
     ("a run that went well", row(DAY, Result.OK)),
     ("a killed run is no failed one", row(DAY, Result.KILLED)),
     ("a failed run whose log is not ours", row(DAY, Result.FAILED, log="")),
@@ -55,7 +52,7 @@ IRRELEVANT: list[tuple[str, Mapping[str, Any]]] = [
 
 
 @pytest.mark.parametrize("irrelevant", [each[1] for each in IRRELEVANT], ids=[each[0] for each in IRRELEVANT])
-def test_rows_that_hold_no_log_back(irrelevant: Mapping[str, Any]) -> None:
+def test_rows_that_hold_no_log_back(irrelevant: HistoryRow) -> None:
     assert remember(Known(), [irrelevant], NOW, 7 * DAY) == Known()
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpc.core.model import ChainFacts, Disabled, EntryState, Queue, SchedulerState, Switches, Way, World
+from cronhpc.core.model import ChainFacts, Disabled, EntryState, HistoryRow, Queue, SchedulerState, Switches, Way, World
 from cronhpc.page import view, write
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
@@ -161,7 +161,7 @@ def test_many_things_are_still_one_line() -> None:
 
 def test_who_has_failed_is_counted_also_where_no_streak_has_begun() -> None:
     """Runs by hand count in no streak, and one that is to be tried again in none yet."""
-    last = {"result": "failed", "slot": at("13:00"), "exit_code": 1, "by_hand": True}
+    last: HistoryRow = {"result": "failed", "slot": at("13:00"), "exit_code": 1, "by_hand": True}
     states = {e.name: replace(STATES["backup"], failures=0, last=last) for e in ENTRIES}
     _, said = write.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
     assert "entries=4 failing=4 " in said

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhpc.core.model import HistoryRow
 from cronhpc.page import view
 from cronhpc.page.view import Run
 from cronhpc.store import history
@@ -23,12 +24,12 @@ from tests.view_situations import NOW, at
 DAY, HOUR = 86400, 3600
 
 
-def digest(*rows: dict[str, Any]) -> view.Past:
+def digest(*rows: HistoryRow) -> view.Past:
     """Of the entry e, rows given newest first."""
     return view.digest(iter(rows), NOW)["e"]
 
 
-def ago(days: float, result: str = "ok", **facts: Any) -> dict[str, Any]:
+def ago(days: float, result: str = "ok", **facts: Any) -> Any:
     slot = NOW - int(days * DAY)
     return row("e", slot, result, **{"at": slot + 200, **facts})
 
@@ -147,7 +148,7 @@ def test_the_next_day_is_drawn_behind_it(slots: list[int]) -> None:
     assert len(found) <= view.FUTURE // 3
 
 
-def tips(*rows: dict[str, Any]) -> list[str]:
+def tips(*rows: HistoryRow) -> list[str]:
     """What a pointer on the line of the entry e is told, from left to right, by the page."""
     facts = replace(known(), entries=(replace(known().entries[0], name="e", runs=(), last=None),))
     ordered = sorted(rows, key=lambda each: -each["at"])

@@ -102,7 +102,7 @@ def test_a_series_of_an_earlier_version_goes_on(root: Path) -> None:
     )
     known = series_records.load(root / "state", "train")
     assert known is not None
-    assert (known.next_slot, known.ran) == (1795831900, [["900", "ok", 1795820000, 1795825000]])
+    assert (known.next_slot, known.ran) == (1795831900, (("900", "ok", 1795820000, 1795825000),))
 
 
 def test_the_past_and_the_environment_are_kept(root: Path) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhpc.core.model import ClaimState, JobEnd, Queue, Result
+from cronhpc.core.model import ClaimState, HistoryRow, JobEnd, Queue, Result
 from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import parse
 from cronhpc.views import next as view
@@ -121,13 +121,13 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("row", "line"), ROWS.values(), ids=ROWS)
-def test_a_run_of_the_history_is_printed_as_one_row(row: dict[str, object], line: str) -> None:
+def test_a_run_of_the_history_is_printed_as_one_row(row: HistoryRow, line: str) -> None:
     assert reports.history([runs.run_facts(row)], style()).splitlines()[1].split() == line.split()
 
 
 def test_what_a_switch_stopped_is_a_row() -> None:
-    row = {"what": "switch", "switch": "train17", "by": "bob", "reason": "loss spikes", "jobs": ["4501"], "at": NOW}
-    line = reports.history([runs.switch_facts(row)], style()).splitlines()[1]
+    row: HistoryRow = {"what": "switch", "switch": "train17", "by": "bob", "reason": "loss spikes", "at": NOW}
+    line = reports.history([runs.switch_facts({**row, "jobs": ["4501"]})], style()).splitlines()[1]
     assert line.split(None, 3)[:3] == ["14:07", "train17", "switch"]
     assert line.endswith('by bob: "loss spikes"; cancelled job 4501')
 

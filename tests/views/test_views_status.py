@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Entry,
     EntryState,
     Fault,
+    HistoryRow,
     Job,
     JobEnd,
     Key,
@@ -372,7 +373,7 @@ def with_switch(switch: Switch) -> World:
 
 
 def ended(failures: int, **facts: object) -> EntryState:
-    return replace(STATES["backup"], failures=failures, last={**STATES["backup"].last, **facts})
+    return replace(STATES["backup"], failures=failures, last={**STATES["backup"].last, **facts})  # type: ignore[typeddict-item]  # by name
 
 
 def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_which_it_began() -> None:
@@ -459,7 +460,7 @@ def test_what_was_dropped_just_now_says_from_when_it_is_looked_at() -> None:
 
 
 def used_up(**facts: object) -> EntryState:
-    return EntryState(watermark=at("04:00"), last={"entry": "backup", "slot": at("04:00"), **facts})
+    return EntryState(watermark=at("04:00"), last={"entry": "backup", "slot": at("04:00"), **facts})  # type: ignore[typeddict-item]  # by name
 
 
 LAST = {
@@ -689,7 +690,7 @@ def test_one_cause_for_290_entries_is_told_once_and_json_keeps_each() -> None:
     """They were told one by one: 290 times where nobody cut them to the height of a terminal."""
     full = replace(KILLED, result=Result.REFUSED, exit_code=None, detail="Invalid account")
     names = [f"e{number:03}" for number in range(290)]
-    row = {"result": "refused", "detail": full.detail, "what": "run", "slot": at("14:00")}
+    row: HistoryRow = {"result": "refused", "detail": full.detail, "what": "run", "slot": at("14:00")}
     states = {name: EntryState(last={**row, "key": str(Key(name, at("14:00"))), "entry": name}) for name in names}
     world = replace(QUIET, entries=tuple(map(entry, names)), states=states)
     [told] = [line for line in screen(world).splitlines() if "Invalid account" in line]
@@ -1178,7 +1179,7 @@ PIECE = Key("train17", at("14:00"))
 GOING = replace(TRAIN, newest="4800", at=at("13:00"), entry=replace(TRAIN.entry, arguments=("/w/t.slurm", "--lr", "1")))
 
 
-def of_series(series: Series, *jobs: Job, claim: str = "", last: dict[str, object] | None = None) -> World:
+def of_series(series: Series, *jobs: Job, claim: str = "", last: HistoryRow | None = None) -> World:
     """A world of one series; `claim`: the job of its next piece."""
     claims = (Claim(PIECE, ClaimState.RELEASED, "train17", claim),) if claim else ()
     states = {"train17": EntryState(last={"result": "ok", "job": "4801", "slot": at("13:30"), **last})} if last else {}

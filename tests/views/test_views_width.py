@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from cronhpc.core.model import Queue
+from cronhpc.core.model import HistoryRow, Queue
 from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import parse
 from cronhpc.views import next as upcoming
@@ -52,7 +52,7 @@ def _next(how: Style) -> str:
 
 
 def _history(how: Style) -> str:
-    row: dict[str, Any] = {"entry": LONG, "slot": NOW, "result": "failed", "detail": "no room " * 20, "node": "cpu1"}
+    row: HistoryRow = {"entry": LONG, "slot": NOW, "result": "failed", "detail": "no room " * 20, "node": "cpu1"}
     return reports.history([runs.run_facts(row)], how)
 
 

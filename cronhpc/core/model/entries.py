@@ -84,6 +84,21 @@ class Series:
     after: bool = False  # each piece comes as soon as the one before has ended
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When the next piece of a series is due, and what ends it. Exactly one of `every`, `cron`, `after` is set."""
+
+    every: int = 0  # seconds
+    cron: str = ""
+    timezone: str = "UTC"
+    after: bool = False
+    until: str = ""  # a file, absolute
+    until_time: Instant | None = None
+    max_runs: int | None = None
+    max_fast_failures: int | None = 3
+    fast: int = 120
+
+
 # --- switches, what they reach, and what they did ---------------------------------------------------------------------
 
 

@@ -9,17 +9,15 @@ from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
 
-from cronhpc.cron.values import dataclass, digest, field, replace
+from cronhpc.cron.values import TypedDict, dataclass, digest, field, replace, set_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-
 Instant = int  # seconds since 1970
 Watermark = int  # an instant; one beyond all dates is of a clock that was wrong
-HistoryRow = Mapping[str, object]  # what happened to a run, a slot or a job, as store/history.py keeps it
-Row = dict[str, "Any"]  # the same while it is made
+JobId = str  # the number of a job, as text
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.+")
 _LONGEST_ID = 150  # bytes: a file name holds 255, and slot, attempt and a temporary suffix follow
 
@@ -202,6 +200,49 @@ class JobEnd:
     log: str = ""  # path relative to the cron directory
     tasks: str = ""  # of an array: those that failed, as sbatch takes them ("3", "1-2,5"); "": not known, or no array
 
+    @property
+    def row(self) -> HistoryRow:
+        """What is known of it, as a part of a row."""
+        known: Any = set_fields(self) | {"result": str(self.result)}
+        row: HistoryRow = known
+        return row
+
+
+class HistoryRow(TypedDict, total=False):
+    """What happened to a run, a slot or a job, as store/history.py keeps it: as far as it is known."""
+
+    what: str  # run | slot | switch
+    key: str
+    entry: str
+    slot: Instant
+    attempt: int
+    by_hand: bool
+    job: str | None
+    at: Instant  # when it was written
+
+    # how it ended, as JobEnd
+    result: str
+    exit_code: int | None
+    signal: int | None
+    submitted: Instant | None
+    started: Instant | None
+    ended: Instant | None
+    node: str
+    detail: str
+    log: str
+    tasks: str
+    count: int  # of slots, the last of which is this one
+
+    # what a switch did: which one, and to which jobs
+    switch: str
+    by: str
+    reason: str
+    since: Instant
+    jobs: list[str]
+    warned: list[str]
+    were: list[str]  # in words
+    gone: dict[str, int]  # and after how many seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -244,6 +285,8 @@ class Claim:
 class EntryState:
     """What is kept of an entry between ticks."""
 
+    EARLIER = {"settled": "finished", "held_up": "blocked_reason", "held_since": "blocked_since"}  # noqa: RUF012 - names
+
     watermark: Watermark = 0  # every scheduled slot up to here is used up
     schedule_key: str = ""  # schedule, zone and tzdata that `next_slot` was computed with
     next_slot: Instant | None = None  # the first slot after the watermark
@@ -255,7 +298,7 @@ class EntryState:
     well_on: str = ""  # the nodes of the last success
     suspended: Instant | None = None  # since
     previous_success: Instant | None = None  # slot
-    last: HistoryRow = field(default_factory=dict)  # the newest history row, for status
+    last: HistoryRow = field(default_factory=HistoryRow)  # the newest history row, for status
     blocked_reason: str = ""  # why a slot that had come was not submitted at the last look
     blocked_since: Instant = 0  # start of the current wait for a submission: see slots.turn
     missing: int = 0  # scans in a row in which its file was not seen

@@ -47,6 +47,8 @@ class Told:
 class SchedulerState:
     """What is kept of the scheduler itself between ticks: what the last one left for this one."""
 
+    EARLIER = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}  # noqa: RUF012 - names
+
     last_tick: Instant | None = None
     caller: str = ""  # who called it, in words
     wake: Instant = 0  # when the next was wanted
