@@ -207,7 +207,7 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
         patch.setattr(f"cronhpc.{module}.connect", lambda *_, **__: cluster)
     for module in ("engine.site", "doctor.look"):
         patch.setattr(f"cronhpc.{module}.machine_zone", lambda: "Europe/Paris")
-    patch.setattr(scheduler, "render", lambda *_, **__: ("#!/bin/bash\n# a link\n", "fp"))
+    patch.setattr("cronhpc.engine.link.render", lambda *_, **__: ("#!/bin/bash\n# a link\n", "fp"))
 
 
 def make(root: Path) -> None:
