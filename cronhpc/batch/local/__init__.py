@@ -358,9 +358,6 @@ def _remove(folder: str) -> None:
 
 # --- what its files say, what it refuses ------------------------------------------------------------------------------
 
-_HEAD = 65536  # bytes of a script that are looked at for line ends
-
-
 _WHOLE, _MAYBE = (int,), (int, type(None))
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("id", "submitted", "ended", "pid", "by"), _WHOLE),
@@ -419,6 +416,8 @@ _LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of eac
 
 def read_script(path: str) -> bytes:
     """The script's bytes, refused where sbatch would refuse them. Raises Refused, Unreachable."""
+    from cronhpc.script.header import first_lines
+
     try:
         with open(path, "rb") as file:
             script = file.read(_LARGEST + 1)
@@ -426,12 +425,8 @@ def read_script(path: str) -> bytes:
         raise Unreachable(f"{path}: cannot be read: {error.strerror}") from None
     if len(script) > _LARGEST:
         raise Refused(f"{path}: job script exceeds size limit of {_LARGEST} bytes. Put its data into a file of its own")
-    if not script:
-        raise Refused(f"{path}: Batch script is empty!")
-    if not script.startswith(b"#!"):
-        raise Refused(f"{path}: This does not look like a batch script.  The first line must start with #!")
-    if b"\r\n" in script[:_HEAD]:
-        raise Refused(f"{path}: Batch script contains DOS line breaks (\\r\\n)")
+    for wrong in first_lines(script, LOCAL, path):
+        raise Refused(f"{path}: {wrong.what} {wrong.fix}")
     return script
 
 
