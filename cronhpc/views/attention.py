@@ -16,7 +16,7 @@ from cronhpc.core.model import (
     restarted,
 )
 from cronhpc.cron.values import replace
-from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
+from cronhpc.script.dialect import Dialect
 from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
 from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Notice, Status, SwitchOn, SwitchStatus, Trouble
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     """The most urgent first: the batch system, alerts that go nowhere, switches, entries, then files passed over."""
-    dialect = DIALECTS.get(known.batch.name, SLURM)
+    dialect = known.batch.dialect
     problems = [each for each in problems if each.code != NAMELESS]  # told with the switch
     problems.sort(key=lambda problem: problem.code != _UNSENT)
     unsent = sum(problem.code == _UNSENT for problem in problems)

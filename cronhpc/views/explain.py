@@ -8,7 +8,6 @@ from cronhpc.core.model import Advice, Done, Fault, Problem, Reason, Result, com
 from cronhpc.cron.schedule import Schedule, ScheduleError, parse
 from cronhpc.cron.values import are, dataclass
 from cronhpc.cron.zones import zone_of
-from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
 from cronhpc.views.attention import TRIED_AGAIN, could_not, just_changed, letting_go, lift, switch_verb, troubles
 from cronhpc.views.chain import LIMPS, State
@@ -177,14 +176,14 @@ def _live_sentence(run: LiveRun, style: Style, status: Status) -> str:
         does = "The tick at work does that in seconds; was it killed, the next one finds the job or submits it: "
         return f"It is being submitted ({which}): {since}, its job not recorded yet. {does}" + command("tick")
     head = f"Job {run.job} ({which})"
-    let_go = letting_go(run, DIALECTS.get(status.batch.name, SLURM))
+    let_go = letting_go(run, status.batch.dialect)
     fix = f" Let it go: {let_go}" if let_go else ""
     if run.fault == Fault.UNENDING:
         return f"{head} is {text.one_line(run.reason)}.{fix}"
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""
         then = "by now" if status.now == style.now else f"as of {style.dated(status.now)}"
-        about = "about " if DIALECTS.get(status.batch.name, SLURM).minutes else ""
+        about = "about " if status.batch.dialect.minutes else ""
         ran = about + times.took(max(status.now - started, 0))
         return f"{head} is running{where} since {style.clock(started)}, for {ran} {then}."
     if run.state == "UNKNOWN":
@@ -213,7 +212,7 @@ def _last_sentences(entry: EntryStatus, status: Status, style: Style) -> Iterato
         from cronhpc.script.spelling import directive
 
         node = text.clean(entry.bad_node)
-        line = directive(DIALECTS.get(status.batch.name, SLURM), "exclude", node)
+        line = directive(status.batch.dialect, "exclude", node)
         advice = f" If that node is at fault, add: {line}" if line else ""
         yield f"Its last failures all ran on {node}.{advice}"
     streak = _streak(entry)

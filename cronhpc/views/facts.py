@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from cronhpc.core.model import ENDS, Instant, Problem, Way
 from cronhpc.cron.values import dataclass
+from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
 from cronhpc.store import decode
 from cronhpc.views import text
 
@@ -28,6 +29,11 @@ class Batch:
     answers: bool
     error: str
     accounting_error: str | None
+
+    @property
+    def dialect(self) -> Dialect:
+        """Its words; Slurm's where another version wrote a name that is none here."""
+        return DIALECTS.get(self.name, SLURM)
 
 
 @dataclass(frozen=True, slots=True)

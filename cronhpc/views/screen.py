@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Instant, Reason
 from cronhpc.cron.values import replace
-from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.attention import grouped, just_changed, switch_verb
@@ -176,7 +175,7 @@ class Row(NamedTuple):
 
 def _entry_rows(status: Status, style: Style) -> list[Row]:
     """By what comes first; then what still runs though its entry was deleted."""
-    about = "~" if DIALECTS.get(status.batch.name, SLURM).minutes else ""
+    about = "~" if status.batch.dialect.minutes else ""
     rows = [
         Row(_entry_cells(entry, style, status.now, about), any(not run.ahead for run in entry.runs))
         for entry in sorted(status.entries, key=_sort_key)
