@@ -50,13 +50,15 @@ def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield job_ids[start : start + LIST_LIMIT]
 
 
-def told(program: str, ended: Finished) -> str:
-    """What a program said, as one line."""
+def told(program: str, ended: Finished, signs: Sequence[str | int] = ()) -> str:
+    """What a program said, as one line. `signs`: where that was no answer, of which the site's banner tells nothing."""
     lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
-    words = " / ".join([line for line in lines if _NO_CLUSTER in line] or lines)
+    own = (f"{program}: ", *signs) if signs else ()
+    telling = [line for line in lines if holds(line, (_NO_CLUSTER, *own))]
+    words = " / ".join(telling if telling or signs else lines)
     if ended.timed_out:
         return f"{program} gave no answer in time" + (f": {words}" if words else "")
-    return words or f"{program} exited {ended.code} and said nothing"
+    return words or f"{program} exited {ended.code} and said nothing" + (" of it" if lines else "")
 
 
 def task_numbers(tasks: str) -> frozenset[int]:
@@ -150,7 +152,7 @@ def submission_error(program: str, ended: Finished, signs: Signs) -> BatchError:
         kind = Denied
     elif _fits(ended, signs.refused):
         kind = Refused
-    return kind(told(program, ended))
+    return kind(told(program, ended, signs.no_answer if kind is Unreachable else ()))
 
 
 def changed(program: str, ended: Finished, signs: Signs, *, gone_is_fine: bool = True) -> None:

@@ -138,7 +138,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     outcome = report.outcomes[-1]  # first of all what went for it
     order = _ordered(report, outcome, entry, site)
     if not (isinstance(outcome.decision, Submit) and order.job and order.released):
-        console.answer(order, lambda: _not_submitted(order, site.batch.dialect), aside=True)
+        console.answer(order, lambda: _not_submitted(order, outcome.obstacle, site.batch.dialect), aside=True)
         return ATTENTION
     attended = args.wait or args.follow
     if not (console.as_json and attended):
@@ -254,7 +254,7 @@ def _submitted(order: Ordered, style: Style, release: str) -> str:
     return Advice(head, beside if order.beside else "", log, "\nundo: ", order.undo or "")
 
 
-def _not_submitted(order: Ordered, dialect: Dialect) -> str:
+def _not_submitted(order: Ordered, obstacle: Obstacle | None, dialect: Dialect) -> str:
     why = ": ".join(part for part in (order.reason, text.one_line(order.detail)) if part)
     more = "\nmore: " + command("status", order.entry)
     if order.stays_due:
@@ -262,6 +262,8 @@ def _not_submitted(order: Ordered, dialect: Dialect) -> str:
         if late := dialect.shows_late:
             wait = format_duration(late)
             due = f"\nits job may come within {wait}; else a later tick submits it: do not order it once more"
+        if obstacle is Obstacle.NO_ANSWER:
+            return Advice(f"{text.name(order.entry)}: {text.one_line(order.detail)}", due, more)
         return Advice(f"{text.name(order.entry)} is not submitted yet: {why}", due, more)
     if order.reason in {Reason.RUNNING, Reason.QUEUED}:
         beside = command("run", order.entry, options=("--again",))

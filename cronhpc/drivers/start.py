@@ -173,7 +173,8 @@ def _first_tick(site: Site, now: Callable[[], int]) -> list[str]:
         report = tick(site, now())
         outcomes += report.outcomes
     runs = [each for each in outcomes if isinstance(each.decision, Submit)]
-    refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
+    refused = [each for each in runs if each.done in {Done.FAILED, Done.PASSING}]
+    why = [("" if each.obstacle is Obstacle.NO_ANSWER else "not submitted: ") + each.detail for each in refused]
     submitted = sum(each.done is Done.OK for each in runs)
     horizon = report.world.now + site.settings.ahead
     met = any(each.obstacle is Obstacle.SUBMIT_LIMIT for each in report.outcomes)
@@ -192,7 +193,7 @@ def _first_tick(site: Site, now: Callable[[], int]) -> list[str]:
     line = f"{shlex.join(this_cronhpc())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
     return [
         f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach",
-        *(f"not submitted: {' '.join(why.split())}" for why in refused),
+        *dict.fromkeys(" ".join(each.split()) for each in why),
         f"now let a login node call the ticks, {often}; a line for crontab -e there:",
         f"  {minute} * * * * {line.replace('%', chr(92) + '%')}",
         "where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or " + command("daemon") + " in tmux",

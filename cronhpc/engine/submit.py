@@ -371,7 +371,7 @@ class Submitter:
             return error
         except BatchError as error:
             self.progress.submission_failed(error, elapsed() - began)
-            return error
+            return NoReply(error.text) if isinstance(error, Unreachable) and error.passing else error
         try:
             recorded = self.claims.record(row.key, job_id, self.progress.clock, holds=self._holds(row))
             if not recorded and self.claims.job_id(row.key) != job_id:
@@ -438,7 +438,7 @@ class Submitter:
             )
         else:
             met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
-            known = Obstacle.NO_ANSWER if isinstance(error, Unreachable) else met
+            known = Obstacle.NO_ANSWER if isinstance(error, Unreachable) and error.passing else met
             not_yet = row.begin is not None and isinstance(error, AtSubmitLimit | NotTried)  # it is not due, either
             why = f"{error.text} (no more tries in this tick)" if met else error.text
             self.note(row, Done.REFUSED if not_yet else Done.PASSING, why, obstacle=known, cause=error.cause)
@@ -670,6 +670,14 @@ class Submitter:
 
 class Twin(BatchError):
     """Another job was recorded for the attempt while ours was being submitted; `text` is our job's id."""
+
+
+class NoReply(Unreachable):
+    """sbatch was called, and nobody knows what came of it."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"no reply came, and its job may be there: the next tick sees it ({cause})")
+        self.cause = cause
 
 
 class NotTried(BatchError):

@@ -142,6 +142,24 @@ def test_a_submit_limit_is_told_in_a_line_without_the_sites_banner() -> None:
     assert told.value.text == "the site takes no more jobs of this user (AssocMaxSubmitJobLimit)"
 
 
+SILENCES = {
+    "it was killed": (Finished(-9, "", "", timed_out=True), "sbatch gave no answer in time"),
+    "it says why itself": (
+        Finished(1, "", FAILED + "Zero Bytes were transmitted"),
+        FAILED + "Zero Bytes were transmitted",
+    ),
+    "a wrapper was content": (Finished(0, "", ""), "sbatch exited 0 and said nothing of it"),
+}
+
+
+@pytest.mark.parametrize(("ended", "said"), SILENCES.values(), ids=SILENCES)
+def test_a_lost_reply_is_told_without_the_sites_banner(ended: Finished, said: str) -> None:
+    banner = "*" * 60 + "\n* Maintenance on Tuesday, see https://hpc.example/news\n" + "*" * 60 + "\n"
+    with pytest.raises(Unreachable) as told:
+        text.submitted(replace(ended, err=banner + ended.err))
+    assert told.value.text == said.strip()
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "err"),
     [

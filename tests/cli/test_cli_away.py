@@ -82,7 +82,7 @@ def test_a_run_by_hand_that_sbatch_did_not_answer_stays_due_and_says_so(unreacha
         (unreachable.home / "bin" / name).write_text(f"#!/bin/sh\n{header}\n")
     said = unreachable("run", "backup", now=later())
     assert said.code == 1
-    assert "backup is not submitted yet" in said.err
+    assert "backup: no reply came, and its job may be there: the next tick sees it (" in said.err
     assert "the next tick submits it: do not order it once more; now: cronhpc tick" in said.err
 
 

@@ -156,7 +156,7 @@ def submitted(ended: Finished) -> str:
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
     denied = ended.code > 0 and not ended.timed_out and holds(failed.strip() or ended.out, NO_SUBMIT)
     if not denied and _is_silence(ended, failed):
-        raise Unreachable(text)
+        raise Unreachable(told("sbatch", ended, _NO_ANSWER))
     if re.search(_OTHER_LIMIT, ended.err):
         raise Refused(text)
     if limit := re.search(_SUBMIT_LIMIT, ended.err):
@@ -165,7 +165,7 @@ def submitted(ended: Finished) -> str:
     if ended.code == _USAGE or bad_option or holds(ended.err, _PERMANENT):
         raise Refused(text)
     if holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
-        raise Unreachable(text)
+        raise Unreachable(told("sbatch", ended, _NO_ANSWER))
     raise Denied(text) if denied else BatchError(text)
 
 
