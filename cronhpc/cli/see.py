@@ -188,6 +188,7 @@ def facts(console: Console) -> Status:
             *of_entries(reading.memory, console.now, told_too=True),
             *_unsent(paths, console.now),
             *_of_pings(world, site.environment),
+            *_of_daemon(site),
         ),
         before=_last_troubles(paths),
     )
@@ -213,6 +214,14 @@ def _of_pings(world: World, environ: Mapping[str, str]) -> Iterator[Problem]:
             from cronhpc.engine.delivery import faults_of_ping
 
             yield from faults_of_ping(entry, environ)
+
+
+def _of_daemon(site: Site) -> Iterator[Problem]:
+    """That one which was begun on this machine is of another version."""
+    if (site.paths.state / "daemon.json").exists():
+        from cronhpc.drivers.start import of_another_version
+
+        yield from of_another_version(site.paths, site.host)
 
 
 def _with_who_calls_ticks(world: World, site: Site, console: Console) -> World:

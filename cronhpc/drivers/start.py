@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import cronhpc
 from cronhpc.batch import process
 from cronhpc.batch.port import Batch, BatchError, Unreachable
 from cronhpc.batch.process import elapsed
@@ -24,6 +25,7 @@ from cronhpc.core.model import (
     LeaveCause,
     LeaveChain,
     Obstacle,
+    Problem,
     Reason,
     Scope,
     Submit,
@@ -56,7 +58,7 @@ from cronhpc.tick import leased, tick
 from cronhpc.views.chain import runs_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.core.model import Job, LinkRecord, Outcome, Settings
@@ -287,7 +289,8 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
             said = f"the daemon runs already: process {daemon.pid}"
-        return Started((), (*_way_words(site), said))
+        old = (f"{each.what} To restart it: " + each.fix for each in of_another_version(site.paths, site.host))
+        return Started((), (*_way_words(site), said, *old))
 
 
 def _way_words(site: Site) -> list[str]:
@@ -422,6 +425,7 @@ def _must_have_answered(world: World, done: str = "Nothing was submitted") -> No
 
 _ENDS_WITHIN = 7  # seconds: a daemon without file events looks for the mark every five
 _TERMINATES_WITHIN = 3
+_CODE: str = cronhpc.__path__[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,6 +436,7 @@ class Begun:
     born: str = ""
     host: str = ""
     by_hand: bool = False  # not by `start`
+    code: str = ""  # the folder of what it runs; "": it is of a version that did not say
 
     @property
     def lives(self) -> bool:
@@ -460,8 +465,17 @@ def _begun(paths: Paths) -> Begun:
 
 
 def _note_daemon(paths: Paths, host: str, pid: int, *, by_hand: bool) -> None:
-    begun = Begun(pid, lease.process_born(pid).partition(" ")[2], host, by_hand)
+    begun = Begun(pid, lease.process_born(pid).partition(" ")[2], host, by_hand, _CODE)
     write_json(paths.state / "daemon.json", decode.plain(begun), 1)
+
+
+def of_another_version(paths: Paths, here: str) -> Iterator[Problem]:
+    """That the daemon of this machine was begun before an upgrade, and goes on with the version of before."""
+    daemon, _ = local_daemon(paths, here)
+    if daemon is not None and daemon.code != _CODE:
+        end = f"kill {daemon.pid}, then " if daemon.by_hand else command("stop") + ", then "
+        anew = command("daemon" if daemon.by_hand else "start")
+        yield Problem("W367", f"the daemon, process {daemon.pid}, is of another version of cronhpc.", end + anew)
 
 
 def another_daemon(site: Site, now: int) -> str:

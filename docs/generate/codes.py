@@ -145,6 +145,7 @@ OF_FILES = {
     "W343": Code("this site drops when a job is to begin: cronhpc sets it once more", "Ask its administrators."),
     "W361": Code("a node on which the scheduler's jobs cannot work: they avoid it", "Tell the administrators."),
     "W366": Code("a job of the scheduler hangs in its start: another takes its place", "`qdel -f` on Grid Engine."),
+    "W367": Code("the daemon was begun by another version of cronhpc, and goes on with that", "Restart it."),
     "W362": Code("the clock that dates files is not this machine's: ages count by it", "Tell the administrators."),
     "W365": Code("a hand-made scheduler is still in the queue: scripts run twice", "`cronhpc init --cancel-old`"),
     "E363": Code("the scheduler runs on another cluster: nothing is done here", "A directory of its own for each."),

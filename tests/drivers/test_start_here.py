@@ -164,6 +164,34 @@ def test_a_daemon_of_another_machine_that_is_gone_is_followed_by_one_here(shell:
     assert json.loads((shell.cron / "state" / "daemon.json").read_text())["pid"] == os.getpid()
 
 
+OF_AN_UPGRADE = {
+    "begun by this version": (None, False, ""),
+    "begun by `start` of a version before": ("/opt/cronhpc/venv-1/cronhpc", False, "cronhpc stop, then cronhpc start"),
+    "begun by one that did not say which it is": ("", False, "cronhpc stop, then cronhpc start"),
+    "begun by hand": ("", True, f"kill {os.getpid()}, then cronhpc daemon"),
+}
+
+
+@pytest.mark.parametrize(("code", "by_hand", "fix"), OF_AN_UPGRADE.values(), ids=OF_AN_UPGRADE)
+def test_a_daemon_of_another_version_is_told(
+    shell: Shell,
+    code: str | None,
+    by_hand: bool,  # noqa: FBT001 - a table's column
+    fix: str,
+) -> None:
+    """After an upgrade neither `start` nor `status` said that the old one went on."""
+    paths = Paths(shell.cron)
+    scheduler.mark_started(paths, Started(via=Way.LOCAL, at=later(), by="me"))
+    start._note_daemon(paths, os.uname().nodename, os.getpid(), by_hand=by_hand)
+    if code is not None:
+        note = json.loads((paths.state / "daemon.json").read_text())
+        (paths.state / "daemon.json").write_text(json.dumps(note | {"code": code}))
+    for words in ("start", "status"):
+        said = " ".join(shell(words, now=later(), width=200).out.split())
+        assert (f"the daemon, process {os.getpid()}, is of another version of cronhpc" in said) == bool(fix)
+        assert fix in said
+
+
 def test_stop_on_a_full_disk_ends_the_daemon_and_speaks_of_no_links(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
