@@ -2,7 +2,7 @@
 
 For one entry and one slot the first rule that applies decides, and its name is the reason shown everywhere:
 
-    stopped, suspended  ->  used up, recorded
+    stopped, paused, suspended  ->  used up, recorded
     invalid, not trusted  ->  stays due until its deadline
     not due
     already claimed
@@ -162,7 +162,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     """The rules that do not depend on a slot."""
     switch = stop.switch_on(world, entry)
     if switch is not None:
-        return Reason.STOPPED, switch.said
+        return Reason.by_switch(switch.kind), switch.said
     if world.switches.unknown:
         return Reason.STOPPED, f"{world.switches.unknown[0]} cannot be read, so nobody knows what it stops"
     if entry.problem is not None:
@@ -225,13 +225,13 @@ def _beside(entry: Entry, slot: int, going: Submit | None) -> Decision | None:
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
     """A switch or a suspension uses its slots up; anything that can be fixed leaves them due."""
-    uses_up = reason is Reason.SUSPENDED or (reason is Reason.STOPPED and readable)
+    uses_up = reason is Reason.SUSPENDED or (reason in {Reason.STOPPED, Reason.PAUSED} and readable)
     if not uses_up or not due.slots:
         if due.missed is not None:
             yield due.missed
         yield Wait(entry, due.slots[0] if due.slots else due.next, reason, detail)
         return
-    result = Result.STOPPED if reason is Reason.STOPPED else Result.SUSPENDED
+    result = Result.SUSPENDED if reason is Reason.SUSPENDED else Result.STOPPED
     count = len(due.slots) + (due.missed.count if due.missed else 0)
     yield Skip(entry, due.slots[-1], result, reason, detail, count)
 

@@ -122,7 +122,7 @@ def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
 
 def switch_verb(switch: SwitchOn | SwitchStatus) -> str:
     """What a switch has done to what it names."""
-    return "stopped" if switch.kind == "kill" else "paused"
+    return str(Reason.by_switch(switch.kind))
 
 
 def just_changed(seen: Instant, style: Style) -> str:

@@ -348,6 +348,7 @@ class Reason(StrEnum):
     RETRY = "retry"
     AGAIN = "again"  # the claim is ours, and no job was ever recorded for it
     STOPPED = "stopped"
+    PAUSED = "paused"
     SUSPENDED = "suspended"
     INVALID = "invalid"
     NOT_TRUSTED = "not trusted"
@@ -359,6 +360,11 @@ class Reason(StrEnum):
     QUEUED = "waits for the previous run"
     BUDGET = "over budget"
     UNKNOWN = "batch system does not answer"
+
+    @classmethod
+    def by_switch(cls, kind: str) -> Reason:
+        """Why a switch of that kind (kill, pause) lets nothing go."""
+        return cls.STOPPED if kind == "kill" else cls.PAUSED
 
 
 class LeaveCause(StrEnum):
