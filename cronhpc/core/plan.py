@@ -76,8 +76,8 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     going = {each.key.entry: each for each in tried if isinstance(each, Submit)}
     of_others: list[Decision] = []
-    found = {each.name: _entry(world, each, seen, lives, going.get(entry_id(each.name))) for each in world.entries}
-    for of_entry, _, _ in found.values():
+    of_entries = {each.name: _entry(world, each, seen, lives, going.get(entry_id(each.name))) for each in world.entries}
+    for of_entry, _, _ in of_entries.values():
         to_begin, rows = _apart(world, of_entry)
         ahead += to_begin
         if any(isinstance(each, Submit) for each in rows):
@@ -94,11 +94,11 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     by_time = list(_earliest_first(ahead, fit, world.kept.job_limit, budget))
     without = {each.entry.name for each in by_time if isinstance(each, Wait)}  # their next slot is one of those
     decided = [each for each in decided if not _is_later(each, without)] + by_time
-    wake = slots.wake(world, (at for _, _, at in found.values() if at is not None), decided, lives)
+    wake = slots.wake(world, (at for _, _, at in of_entries.values() if at is not None), decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
     decided.extend(chain.decide(world, at))
-    dues = {name: due for name, (_, due, _) in found.items() if due is not None}
+    dues = {name: due for name, (_, due, _) in of_entries.items() if due is not None}
     computed = {name: due.computed for name, due in dues.items() if due.computed is not None}
     first = {entry_id(name): due.first for name, due in dues.items() if due.first is not None}
     return Plan(tuple(decided), wake, computed, first)

@@ -270,9 +270,9 @@ def _of_old_schedule(
 
 def _as_one(missed: Iterable[Skip | None]) -> Skip | None:
     """What is missed for several reasons, the oldest first, as one row."""
-    told = [each for each in missed if each is not None]
-    detail = "; then ".join(each.detail for each in told)
-    return replace(told[-1], count=sum(each.count for each in told), detail=detail) if told else None
+    skips = [each for each in missed if each is not None]
+    detail = "; then ".join(each.detail for each in skips)
+    return replace(skips[-1], count=sum(each.count for each in skips), detail=detail) if skips else None
 
 
 def _after_outage(world: World) -> bool:

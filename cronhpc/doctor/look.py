@@ -465,7 +465,7 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         return
     yield from judge.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):
-        yield from judge.of_files([node_of("this machine", this.found()), *nodes])
+        yield from judge.of_files([node_of("this machine", this.report()), *nodes])
 
 
 def _held_job(asked: Asked, batch: Batch, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:

@@ -65,13 +65,13 @@ def old_jobs(batch: Batch, root: Path) -> OldJobs:
     if not live:
         return OldJobs()
     files = {each.id: each for each in batch.live_files()}
-    found = [
+    related = [
         (job, how) for job in live if job.id in files and (how := _goes_on(batch, root, files[job.id])) is not None
     ]
     return OldJobs(
-        tuple(job for job, how in found if how is Resubmission.CLOCK),
-        tuple(job for job, how in found if how is not Resubmission.CLOCK),
-        tuple(job for job, how in found if how is Resubmission.UNCLEAR),
+        tuple(job for job, how in related if how is Resubmission.CLOCK),
+        tuple(job for job, how in related if how is not Resubmission.CLOCK),
+        tuple(job for job, how in related if how is Resubmission.UNCLEAR),
     )
 
 
@@ -116,11 +116,11 @@ def hand_made_problem(batch: Batch, paths: Paths) -> Problem | None:
     mark = hand_made_mark(paths)
     if not os.path.lexists(mark):
         return None
-    found = old_jobs(batch, paths.root)
-    if not found:
+    old = old_jobs(batch, paths.root)
+    if not old:
         mark.unlink(missing_ok=True)
         return None
-    named = ", ".join(f"{job.shown} ({job.name})" for job in found.chain)
+    named = ", ".join(f"{job.shown} ({job.name})" for job in old.chain)
     what = f"a hand-made scheduler of this folder is still in the queue: {named}. Each of its scripts runs twice."
     return Problem("W365", what, "Cancel it: " + command("init", options=("--cancel-old",)))
 
@@ -145,7 +145,7 @@ class OtherChain:
 def other_chains(batch: Batch, root: Path, directory_id: str) -> list[OtherChain]:
     """Those of other cron directories, and hand-made ones that have nothing to do with `root`. Raises BatchError."""
     jobs = batch.queue().jobs
-    found = [
+    chains = [
         OtherChain(next(filter(None, (_directory_of(batch, job) for job in links[:_LOOKS])), ""), links)
         for links in other_marks(jobs, directory_id).values()
     ]
@@ -155,8 +155,8 @@ def other_chains(batch: Batch, root: Path, directory_id: str) -> list[OtherChain
         if each.command and each.id in unmarked:
             script = Path(each.workdir, each.command.partition(" ")[0])
             scripts[script] = (*scripts.get(script, ()), unmarked[each.id])
-    found += [OtherChain(str(path), of, is_hand_made=True) for path, of in scripts.items() if _is_clock(path, root)]
-    return sorted(found, key=lambda each: each.place)
+    chains += [OtherChain(str(path), of, is_hand_made=True) for path, of in scripts.items() if _is_clock(path, root)]
+    return sorted(chains, key=lambda each: each.place)
 
 
 _DIRECTORY = re.compile(r"^dir=(.*)$", re.MULTILINE)
@@ -180,13 +180,13 @@ def cancel_old_chain(batch: Batch, root: Path) -> OldJobs:
     """Cancel the hand-made scheduler's jobs, and those that they submit meanwhile. Raises BatchError."""
     chain: dict[str, Job] = {}
     for _ in range(_LOOKS):
-        found = old_jobs(batch, root)
-        more = {job.id: job for job in found.chain if not job.ending and job.id not in chain}
+        old = old_jobs(batch, root)
+        more = {job.id: job for job in old.chain if not job.ending and job.id not in chain}
         if not more:
             break
         batch.cancel(list(more))
         chain |= more
-    return OldJobs(tuple(chain.values()), found.others, found.unclear)
+    return OldJobs(tuple(chain.values()), old.others, old.unclear)
 
 
 FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "cron.monthly", "cron.d", "log", "scheduler")
@@ -207,8 +207,8 @@ class Made:
     is_new: bool = False  # the folder itself was made
 
 
-def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool = False) -> Made:
-    """Make `root` a cron directory; what is in it stays as it is. `found`: settings by dotted key, to be filled in.
+def init(root: Path, values: Mapping[str, str], *, group: str = "", adopt: bool = False) -> Made:
+    """Make `root` a cron directory; what is in it stays as it is. `values`: settings by dotted key, to be filled in.
 
     A umask that lets the user's own private group write (002) is provided for: `trust.group`. Raises DirectoryError for
     a folder that holds something else, OSError.
@@ -248,23 +248,23 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     else:
         from cronhpc.store.settings import default_text, write_settings
 
-        own = trust.private_group(umask())
-        found = {**found, **({"trust.group": own} if own else {})}
-        write_settings(settings, default_text({**found, **({"kill.group": group} if group else {})}))
-        told = ", ".join(f"{key}: {value}" for key, value in found.items() if key != "timezone")
-        lines.append(f"wrote {MARKER}" + (f" with {told}" if told else ""))
-        if own:
-            lines.append(f"your files may be written by the group {own}, and nobody else is in it: it is trusted")
+        private = trust.private_group(umask())
+        values = {**values, **({"trust.group": private} if private else {})}
+        write_settings(settings, default_text({**values, **({"kill.group": group} if group else {})}))
+        listed = ", ".join(f"{key}: {value}" for key, value in values.items() if key != "timezone")
+        lines.append(f"wrote {MARKER}" + (f" with {listed}" if listed else ""))
+        if private:
+            lines.append(f"your files may be written by the group {private}, and nobody else is in it: it is trusted")
     return Made(root, adopted, tuple(lines), tuple(sorted(_names(root) - before)), is_new)
 
 
 def _names(root: Path) -> set[str]:
     """What lies in a folder and in those of cronhpc's below it that `init` fills, relative to it."""
-    found = set()
+    names = set()
     for folder in ("", "scheduler", "state", "state/claims"):
         with suppress(OSError):
-            found |= {str(each.relative_to(root)) for each in (root / folder).iterdir()}
-    return found
+            names |= {str(each.relative_to(root)) for each in (root / folder).iterdir()}
+    return names
 
 
 def _may_take(root: Path, *, adopt: bool) -> bool:
@@ -382,9 +382,9 @@ _OF_LINKS = re.compile(r"links|successor|started|(start|stop|rest)(\.\d+)?")
 
 def identity(paths: Paths) -> None:
     """A short random word that marks this directory's jobs; it outlives state/."""
-    known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id")
-    own = known or os.urandom(3).hex().encode() + b"\n"
+    before = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id")
+    word = before or os.urandom(3).hex().encode() + b"\n"
     for path in (paths.scheduler / "id", paths.state / "id"):
-        create_once(path, own, mode=0o644)
-    if not known:
+        create_once(path, word, mode=0o644)
+    if not before:
         remember_place(paths)

@@ -131,14 +131,14 @@ def waiting(path: Path, now: int) -> list[Unsent]:
         rows = (read_json(path, VERSION) or {}).get("rows", [])
     except (OSError, StateError):
         return []
-    known = filter(None, map(_unsent_of, rows if isinstance(rows, list) else ()))
-    return [row for row in known if 0 <= now - row.at < _KEPT_FOR]
+    unsent_rows = filter(None, map(_unsent_of, rows if isinstance(rows, list) else ()))
+    return [row for row in unsent_rows if 0 <= now - row.at < _KEPT_FOR]
 
 
 def _unsent_of(row: object) -> Unsent | None:
     """None for one of which a part is of no use: it would tell something else."""
-    known, invalid = decode.read(Unsent, row)
-    return None if invalid else known
+    alert, invalid = decode.read(Unsent, row)
+    return None if invalid else alert
 
 
 def unsent(path: Path, now: int) -> list[Problem]:

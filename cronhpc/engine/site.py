@@ -72,7 +72,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         from cronhpc.store.settings import emptied
 
         problems = (*problems, emptied(paths.settings))
-    known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
+    accounting = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = dict(environ)
     with suppress(OSError):  # what `start` was called in
         saved = environment(paths.state / "environment.json")[0] or saved
@@ -86,8 +86,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         settings,
         saved,
         paths.state,
-        accounting=known[0] if known else None,
-        submit_line=not known or all(known[2:]),
+        accounting=accounting[0] if accounting else None,
+        submit_line=not accounting or all(accounting[2:]),
     )
     site = site_here(paths, settings, batch, saved)
     if cache.get("zone", site.timezone) != site.timezone:
@@ -108,8 +108,8 @@ def site_here(paths: Paths, settings: Settings, batch: Batch, environ: Mapping[s
 def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Should the saved PATH not lead to the batch system's commands any more, the caller's does."""
     here = None if present(saved) else present(environ)
-    found = which(here.commands[0], environ) if here else None
-    return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"} if found else saved
+    program = which(here.commands[0], environ) if here else None
+    return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{program.rpartition('/')[0]}"} if program else saved
 
 
 def elsewhere(root: Path, here: str, there: str) -> Problem:
@@ -150,31 +150,31 @@ def others_at_work(site: Site, *, is_link: bool = False) -> list[Problem]:
 
     `is_link`: asked in a scheduler's job, which is on the cluster that it was submitted on.
     """
-    found = [None if is_link else of_other_cluster(site), of_other_zone(site)]
+    problems = [None if is_link else of_other_cluster(site), of_other_zone(site)]
     if os.path.lexists(hand_made_mark(site.paths)):
         from cronhpc.engine.init import hand_made_problem
 
         with suppress(BatchError, OSError):  # no answer: looked at again
-            found.append(hand_made_problem(site.batch, site.paths))
-    return [problem for problem in found if problem is not None]
+            problems.append(hand_made_problem(site.batch, site.paths))
+    return [problem for problem in problems if problem is not None]
 
 
-def _lasting_print(found: os.stat_result) -> list[int]:
+def _lasting_print(status: os.stat_result) -> list[int]:
     """None where an edit in this very second could have the same: the disk tells whole seconds."""
-    whole = not found.st_mtime_ns % 10**9
-    young = whole and abs(time.time() - found.st_mtime) < _YOUNG  # noqa: TID251 - nothing is decided by it
-    return [] if young else fingerprint(found)
+    whole = not status.st_mtime_ns % 10**9
+    young = whole and abs(time.time() - status.st_mtime) < _YOUNG  # noqa: TID251 - nothing is decided by it
+    return [] if young else fingerprint(status)
 
 
 _YOUNG = 3  # seconds
 
 
-def _cached_settings(found: os.stat_result, cache: Cache) -> Settings | None:
+def _cached_settings(status: os.stat_result, cache: Cache) -> Settings | None:
     """None where the file has changed since, or another version of cronhpc kept them: then it is parsed anew."""
-    known = cache.get("settings")
+    cached = cache.get("settings")
     try:
-        if known and known[0] == fingerprint(found):
-            return settings_from_json(known[1])
+        if cached and cached[0] == fingerprint(status):
+            return settings_from_json(cached[1])
     except ValueError:
         pass
     return None
@@ -195,11 +195,11 @@ def _read_settings(paths: Paths) -> tuple[Settings, tuple[Problem, ...]]:
 def _must_be_there(paths: Paths) -> None:
     """By one stat. Raises StateError, OSError where it cannot be looked at: what is shut is not gone."""
     try:
-        found = os.stat(paths.claims)  # noqa: PTH116 - beside the other stat calls
+        status = os.stat(paths.claims)  # noqa: PTH116 - beside the other stat calls
     except FileNotFoundError:
         make = command("init", directory=str(paths.root))
         raise StateError(f"{paths.claims} is missing: state/ was removed. Make it again: " + make) from None
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(paths.claims))
 
 
@@ -310,10 +310,10 @@ def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) ->
     `clock_verified`: the batch system has said that it is `now`, whatever this machine's clock says.
     """
     try:
-        found = disk_clock(site.paths.state)
+        clock = disk_clock(site.paths.state)
     except OSError:
         return site
-    ahead = found.ahead
+    ahead = clock.ahead
     if clock_verified:
         off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
         ahead += off if abs(off) > _CORRECTED else 0
@@ -323,7 +323,7 @@ def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) ->
         counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
         fix = f"Tell the administrators: the file server or {site.host} wants ntp."
         site = replace(site, problems=(*site.problems, Problem("W362", f"{what}: {counted}.", fix)))
-    return replace(site, disk_clock=replace(found, ahead=ahead if abs(ahead) <= _FAR else 0))
+    return replace(site, disk_clock=replace(clock, ahead=ahead if abs(ahead) <= _FAR else 0))
 
 
 _CORRECTED, _TOLD = 60, 30  # seconds

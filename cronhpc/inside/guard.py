@@ -42,8 +42,8 @@ _SHORTEST, _LONGEST = 10.0, 60.0  # seconds between questions: every job of a cl
 
 def end_of_job(environ: Mapping[str, str]) -> int | None:
     """The end in seconds since 1970: newer Slurm tells it in the environment, older is asked. None: unknown."""
-    told = environ.get("SLURM_JOB_END_TIME", "")
-    return int(told) if told.isdecimal() else end_asked(environ)
+    end = environ.get("SLURM_JOB_END_TIME", "")
+    return int(end) if end.isdecimal() else end_asked(environ)
 
 
 def end_asked(environ: Mapping[str, str]) -> int | None:
@@ -63,10 +63,10 @@ def ask_every(environ: Mapping[str, str]) -> float | None:
     partition = environ.get("SLURM_JOB_PARTITION", "")
     if not (environ.get("SLURM_JOB_ID") and partition):
         return None
-    shown = _answer(["scontrol", "-o", "show", "partition", partition], environ)
-    if not shown or "PreemptMode=OFF" in shown:
+    partition_facts = _answer(["scontrol", "-o", "show", "partition", partition], environ)
+    if not partition_facts or "PreemptMode=OFF" in partition_facts:
         return None
-    match = re.search(r"\bGraceTime=(\d+)", shown)
+    match = re.search(r"\bGraceTime=(\d+)", partition_facts)
     grace = int(match[1]) if match else 0
     if not grace and environ.get("SLURM_JOB_QOS"):
         argv = ["sacctmgr", "-nP", "show", "qos", f"name={environ['SLURM_JOB_QOS']}", "format=GraceTime"]
@@ -180,11 +180,11 @@ def switch_paths(
     `also` are more folders for names, `files` paths that names stand for: what the settings say, where they were read.
     """
     root = directory or _cron_directory(environ)
-    known = os.path.lexists(os.path.join(root, "cronhpc.yaml"))
+    has_directory = os.path.lexists(os.path.join(root, "cronhpc.yaml"))
     names = [each for each in asked if "/" not in each]
-    if names and not known:
+    if names and not has_directory:
         raise ValueError(f"{root} is no cron directory to look for {names[0]!r} in. Give a path with a /.")
-    if not asked and known:
+    if not asked and has_directory:
         names = _own_names(environ)
     folders = [os.path.join(root, "kill"), *also]
     paths = [os.path.abspath(each) for each in asked if "/" in each]
@@ -261,9 +261,9 @@ class Guard:
 
     def run(self) -> int:
         """Start the command and see it through; the exit code."""
-        found = self.switch()
-        if found is not None:
-            _say(f"not started: {_who(found)}")
+        switch = self.switch()
+        if switch is not None:
+            _say(f"not started: {_who(switch)}")
             return STOPPED_EXIT
         if self.warn_before_end is not None:
             self._learn_the_end()
@@ -301,9 +301,9 @@ class Guard:
                 self._mind_the_end(now)
             if self.code is None and now >= look_at:
                 look_at = now + self.every
-                found = self.switch()
-                if found is not None:
-                    return self._stop(found)
+                switch = self.switch()
+                if switch is not None:
+                    return self._stop(switch)
         return self.code
 
     def _wait(self, timeout: float) -> None:
@@ -337,22 +337,22 @@ class Guard:
         """The first switch that stands; one that cannot be looked at is said once, and neither stands nor is gone."""
         for path in self.paths:
             try:
-                found = standing(path)
+                switch = standing(path)
             except OSError as error:
                 if path not in self._unknown:
                     self._unknown.add(path)
                     _say(f"cannot tell whether {switch_file.clean(path)} is set: {error.strerror}. Going on.")
                 continue
             self._unknown.discard(path)
-            if found is not None:
-                return found
+            if switch is not None:
+                return switch
         return None
 
     # --- ending
 
-    def _stop(self, found: switch_file.Found) -> int:
+    def _stop(self, switch: switch_file.Found) -> int:
         began = self.elapsed()
-        _say(f"{_who(found)}: sending {self.first.name.removeprefix('SIG')}, KILL in {self.grace:g} s")
+        _say(f"{_who(switch)}: sending {self.first.name.removeprefix('SIG')}, KILL in {self.grace:g} s")
         self._send(self.first)
         how = f"ended after {self._until_gone(began + self.grace) - began:.1f} s"
         if self._alive():
@@ -361,7 +361,7 @@ class Guard:
             how = f"did not end within {self.grace:g} s, killed"
             if self._alive():
                 how += "; some of it is stuck in the kernel"
-        _say(f"{_who(found)}: {how}")
+        _say(f"{_who(switch)}: {how}")
         return STOPPED_EXIT
 
     def _until_gone(self, limit: float) -> float:
@@ -432,12 +432,12 @@ def _any_running(group: int) -> bool:
     return False
 
 
-def _who(found: switch_file.Found) -> str:
+def _who(switch: switch_file.Found) -> str:
     since = ""
-    if found.since is not None:
-        since = time.strftime(" since %a %d %b %H:%M:%S", time.localtime(found.since))
-    reason = f': "{found.reason}"' if found.reason else ""
-    return f"stopped by {found.by}{since} ({switch_file.clean(found.path)}{reason})"
+    if switch.since is not None:
+        since = time.strftime(" since %a %d %b %H:%M:%S", time.localtime(switch.since))
+    reason = f': "{switch.reason}"' if switch.reason else ""
+    return f"stopped by {switch.by}{since} ({switch_file.clean(switch.path)}{reason})"
 
 
 def _say(text: str) -> None:
@@ -445,10 +445,10 @@ def _say(text: str) -> None:
 
 
 def _duration(text: str) -> float:
-    found = switch_file.seconds(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
-    if found is None:
+    seconds = switch_file.seconds(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    if seconds is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time. Write it as 90s, 10m or 1h30m.")
-    return found
+    return seconds
 
 
 def _signal(text: str) -> signal.Signals:

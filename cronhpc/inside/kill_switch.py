@@ -58,7 +58,7 @@ def standing(path: str) -> switch_file.Found | None:
     """The switch at `path` unless it has expired. Raises OSError where that cannot be known."""
     from time import time  # noqa: TID251 - inside a job there is nobody to pass now
 
-    found = switch_file.look(path)
-    if found is not None and found.expires is not None and found.expires <= time():
+    switch = switch_file.look(path)
+    if switch is not None and switch.expires is not None and switch.expires <= time():
         return None
-    return found
+    return switch

@@ -79,7 +79,7 @@ class Racer:
         if _linked(own, os.path.join(self.folder, f"lease.{number}"), self.name):
             self.linked.append(number)
 
-    def found(self) -> dict[str, object]:
+    def report(self) -> dict[str, object]:
         """What is written down of it."""
         return {"disk": self.disk, "tried": self.tried, "created": self.created, "linked": self.linked}
 
@@ -164,12 +164,12 @@ def main(folder: str, name: str, url: str = "", seconds: str = str(_RACING)) -> 
     mask = os.umask(0o077)
     racer = Racer(folder, name)
     racer.look(float(seconds))
-    found = racer.found() | {"name": name, "umask": mask, "tzdata": tzdata(), "at": time.time()}  # noqa: TID251 - a clock is what is asked for
+    report = racer.report() | {"name": name, "umask": mask, "tzdata": tzdata(), "at": time.time()}  # noqa: TID251 - a clock is what is asked for
     if url:
-        found["network"] = reaches(url)
+        report["network"] = reaches(url)
     path = os.path.join(folder, f"{name}.json")
     with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-        json.dump(found, file)
+        json.dump(report, file)
     os.rename(f"{path}.tmp", path)
     return 0
 

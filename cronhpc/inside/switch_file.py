@@ -80,10 +80,10 @@ def _open_to(status: os.stat_result, team: int) -> bool:
     return status.st_nlink == 1 and bool(status.st_mode & stat.S_IROTH or by_group)
 
 
-def content(text: str, shown: bool, since: int) -> tuple[str, int | None, str]:  # noqa: FBT001 - a pair with the text
+def content(text: str, is_public: bool, since: int) -> tuple[str, int | None, str]:  # noqa: FBT001 - a pair with the text
     """(reason, the instant it expires, what stands behind `expires:` and cannot be read).
 
-    `shown`: the words may be shown to all; else only when it expires counts.
+    `is_public`: the words may be shown to all; else only when it expires counts.
     """
     reason: list[str] = []
     expires: int | None = None
@@ -96,9 +96,9 @@ def content(text: str, shown: bool, since: int) -> tuple[str, int | None, str]: 
         try:
             expires = expiry(match[1], since)
         except ValueError:
-            invalid = (clean(match[1]) or "nothing") if shown else "…"
-    said = clean(" ".join(reason))
-    return said if shown or not said else _PRIVATE, expires, invalid
+            invalid = (clean(match[1]) or "nothing") if is_public else "…"
+    words = clean(" ".join(reason))
+    return words if is_public or not words else _PRIVATE, expires, invalid
 
 
 def expiry(text: str, since: int) -> int:

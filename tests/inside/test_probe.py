@@ -62,7 +62,7 @@ def test_its_own_answer_that_was_lost_on_the_way_counts(tmp_path: Path) -> None:
     (tmp_path / "claim.8").write_text("n2")
     (tmp_path / "lease.8").write_text("n2")
     racer._try(8, str(tmp_path / "own"))
-    assert racer.found() == {"disk": "", "tried": [7, 8], "created": [7], "linked": [7]}
+    assert racer.report() == {"disk": "", "tried": [7, 8], "created": [7], "linked": [7]}
 
 
 @pytest.mark.parametrize(("ns", "ahead"), [(1_795_000_000_500_000_000, 100.5), (1_795_000_000_000_000_000, 0.0)])
