@@ -193,9 +193,8 @@ def switch_paths(
     return list(dict.fromkeys(paths))
 
 
-# Of an array of Slurm's, and of Grid Engine, PBS and LSF: a variable that only such jobs have; name, id, and task.
+# Of Grid Engine, PBS and LSF: a variable that only their jobs have; those of a job's name, id, and task.
 _ELSEWHERE = (
-    ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
     ("SGE_JOB_SPOOL_DIR", "JOB_NAME", "JOB_ID", "SGE_TASK_ID"),
     ("PBS_ENVIRONMENT", "PBS_JOBNAME", "PBS_JOBID", "PBS_ARRAY_INDEX"),
     ("LSB_SUB_HOST", "LSB_JOBNAME", "LSB_JOBID", "LSB_JOBINDEX"),
@@ -205,6 +204,9 @@ _ELSEWHERE = (
 def _own_names(environ: Mapping[str, str]) -> list[str]:
     """What this job can be called by."""
     names = ["ALL", *(environ.get(each, "") for each in ("CRONHPC_ENTRY", "SLURM_JOB_NAME", "SLURM_JOB_ID"))]
+    array = environ.get("SLURM_ARRAY_JOB_ID", "")
+    if array:
+        names += [array, f"{array}_{environ.get('SLURM_ARRAY_TASK_ID', '')}"]
     for around, name, job, task in _ELSEWHERE:
         if around in environ:
             number, index = environ.get(job, "").partition(".")[0].partition("[")[0], environ.get(task, "")
