@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.process import Missing, for_commands, run
-from cronhpc.core import model
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, Way, command
 from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
@@ -31,16 +30,14 @@ def read(environ: Mapping[str, str]) -> str:
     try:
         ended = run(["scrontab", "-l"], timeout=_TIME, env=for_commands(environ, SLURM))
     except Missing:
-        raise ScrontabError("this site has no scrontab. Use: " + model.command("start", options=_CHAIN)) from None
+        raise ScrontabError("this site has no scrontab. Use: " + Way.CHAIN.start) from None
     if ended.code == 0 and not ended.timed_out:
         return ended.out
     if _NONE in ended.out + ended.err:
         return ""
     said = ended.err.strip() or ("it did not answer in time" if ended.timed_out else f"exit {ended.code}, no word why")
     if "disabled" in said.lower():
-        raise ScrontabError(
-            f"this site has switched scrontab off ({said}). Use: " + model.command("start", options=_CHAIN)
-        )
+        raise ScrontabError(f"this site has switched scrontab off ({said}). Use: " + Way.CHAIN.start)
     raise ScrontabError(f"your scrontab cannot be read ({said}), so it is not touched. Try again.")
 
 
@@ -65,15 +62,13 @@ def write(environ: Mapping[str, str], text: str) -> None:
 _NO_NEWLINE = "; the line above had no newline"
 _MARK = re.compile(r"# cronhpc (?P<id>\w+): (?P<which>begin|end)\b.*")
 _DISABLED = "#DISABLED: "  # what Slurm writes before each line of an entry whose job was cancelled
-_CHAIN, _VIA = ("--via", "chain"), ("--via", "scrontab")
 
 
-def block(directory_id: str, fields: str, options: Sequence[str], command: str) -> str:
+def block(directory_id: str, fields: str, options: Sequence[str], line: str) -> str:
     """The lines of our one entry."""
-    start, stop = model.command("start", options=_VIA), model.command("stop")
-    rows = [f"# cronhpc {directory_id}: begin (by `{start}`; `{stop}` removes it)"]
+    rows = [f"# cronhpc {directory_id}: begin (by `{Way.SCRONTAB.start}`; `{command('stop')}` removes it)"]
     rows += [f"#SCRON {option}" for option in options]
-    return "\n".join([*rows, f"{fields} {command}", f"# cronhpc {directory_id}: end", ""])
+    return "\n".join([*rows, f"{fields} {line}", f"# cronhpc {directory_id}: end", ""])
 
 
 def with_block(table: str, directory_id: str, lines: str) -> str:

@@ -120,7 +120,7 @@ def _must_have_an_effect(args: argparse.Namespace, dialect: Dialect, via: Way) -
     if args.daemon and not Way(args.via).links:
         raise UsageError(f"cronhpc start: --daemon or --via {args.via}, not both.")
     if ahead and not via.links:
-        fix = "Leave it out, or let the chain's jobs call them: " + command("start", options=("--via", "chain"))
+        fix = "Leave it out, or let the chain's jobs call them: " + Way.CHAIN.start
         raise UsageError(f"cronhpc start: {ahead}: no links wait ahead where {via} calls the ticks. " + fix)
 
 

@@ -468,7 +468,7 @@ def misfit(partitions: Sequence[Partition], settings: Settings) -> Misfit | None
         ways.append(f"put scheduler: {{interval: {format_duration(interval)}}} in cronhpc.yaml")
     if other:
         ways.append(f"name a partition that allows it: scheduler: {{sbatch: {{partition: {other}}}}}")
-    by_links = " short links do the work: " + command("start", options=("--via", "chain")) + "."
+    by_links = " short links do the work: " + Way.CHAIN.start + "."
     fix = f"{ways[0][:1].upper()}{', or '.join(ways)[1:]}, or let" + by_links if ways else "Let" + by_links
     return Misfit(what, fix, format_duration(interval) if interval else "")
 

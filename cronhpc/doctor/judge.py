@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.slurm.text import at_limit
 from cronhpc.core.chain import misfit
-from cronhpc.core.model import Job, Problem, Settings, command
+from cronhpc.core.model import Job, Problem, Settings, Way, command
 from cronhpc.core.model.site import Cluster, Disk, Finding, Limit, Partition
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass, replace
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SUBMIT = command("doctor", options=("--submit",))
 _IF_STALE = command("start", options=("--if-stale",))
-_LOGIN = command("start", options=("--via", "login"))
 _ALONE = "Ask the administrators to leave it alone."
 _TZDATA = "Put the package tzdata where cronhpc is installed"
 _ELSEWHERE = "--dir, or CRONHPC_DIR."
@@ -108,7 +107,7 @@ class Check(Enum):
     ANSWERS = "fine", "slurm", "Slurm {version}, cluster {cluster}, answers."
     NO_TICK = "error", "ticks", "no tick comes: {why}.", "Put it back: " + command("start")
     NODES_MAY_NOT = ("error", "submit", "jobs may not submit here ({why}).",
-                     "Let a login node submit a day's runs ahead: " + _LOGIN)
+                     "Let a login node submit a day's runs ahead: " + Way.LOGIN.start)
     CLOCK_UNKNOWN = "unknown", "clock", "the controller's clock could not be read."
     CLOCK_FINE = "fine", "clock", "this machine and the controller agree about the time."
     CLOCK_WRONG = ("warning", "clock", "this machine's clock is {skew} s {side} the controller's.",
@@ -391,7 +390,7 @@ def _by_daemon(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterato
         put = (("scheduler.interval", mismatch.interval),) if mismatch.interval else ()
         yield Check.DAEMON_MISFIT(why=mismatch.what, fix=mismatch.fix, put=put)
     else:  # its interval is right for short links
-        before = "Before " + command("start", options=("--daemon",)) + ": " + mismatch.fix
+        before = "Before " + Way.DAEMON.start + ": " + mismatch.fix
         yield Check.DAEMON_MISFIT(level="advice", why=mismatch.what, fix=before)
 
 
@@ -573,7 +572,7 @@ def _submits(node: Node, here: Here) -> Iterator[Finding]:
         yield Check.NODE_AT_LIMIT(node=node.name, why=node.submit)
     elif node.submit is not None:
         by = next((beat.name for beat in here.beats if beat.usable and beat.name != "scrontab"), "the login hook")
-        ahead = "Let this machine submit a day's runs ahead: " + command("start", options=("--via", "login"))
+        ahead = "Let this machine submit a day's runs ahead: " + Way.LOGIN.start
         fix = ahead + f", and let {by} call " + command("tick")
         yield Check.NODE_REFUSED(node=node.name, why=node.submit, fix=fix)
 

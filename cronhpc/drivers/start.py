@@ -160,9 +160,7 @@ def _nodes_must_submit(changes: SiteChanges, via: Way, *, anew: bool) -> None:
         changes.forget()
     elif said := changes.no_submit:
         what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
-        way = command("start", options=("--via", "login"))
-        again = command("start", options=("--daemon",) if via.daemon else ("--via", via))
-        raise CronhpcError(what + "Let a login node do it: " + way + "; where that has changed: " + again)
+        raise CronhpcError(what, "Let a login node do it: ", Way.LOGIN.start, "; where that has changed: ", via.start)
 
 
 def _first_tick(site: Site, now: Callable[[], int]) -> list[str]:

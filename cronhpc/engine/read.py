@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     Result,
     Series,
     Started,
+    Way,
     World,
     command,
     entry_id,
@@ -485,7 +486,7 @@ def _chain_facts(
     via = how.way(site.batch.dialect)
     if not via.runs_ahead and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
-        fix = "Let a login node submit: " + command("start", options=("--via", "login"))
+        fix = "Let a login node submit: " + Way.LOGIN.start
         problems.append(Problem("E361", what, fix))
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
     if kept.no_spare_at < how.at or now - kept.no_spare_at >= _SPARE_AGAIN:  # `start` tries it at once

@@ -8,7 +8,7 @@ from enum import StrEnum
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches
 from cronhpc.core.model.runs import Claim, ClaimState, EntryState, Instant, Job, JobEnd, Key, Queue, Result, entry_id
 from cronhpc.cron.values import dataclass, field, grouped
-from cronhpc.script.advice import Problem
+from cronhpc.script.advice import Advice, Problem, command
 from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
@@ -102,6 +102,11 @@ class Way(StrEnum):
     def _missing_(cls, value: object) -> Way:
         """Another version's word."""
         return cls.LOCAL if value == "resident" else cls.UNKNOWN
+
+    @property
+    def start(self) -> Advice:
+        """What has them call."""
+        return command("start", options=("--daemon",) if self.links and self.daemon else ("--via", self.value))
 
     @property
     def here(self) -> bool:
