@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from types import FunctionType
 
-from cronhpc.core.model import Advice, Command, Problem, Result, Way, text_of
+from cronhpc.core.model import Advice, Command, Problem, text_of
 from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, set_fields
 
 TYPE_CHECKING = False
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 GONE: Any = object()  # in place of a value that is of no use
 LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
 _MOST = 2**53  # no number of ours is larger, but for nanoseconds
-_MOST_NS = 2**63
-_MOST_LINKS = 200  # ahead, as `start --prequeue` takes them
-_RESULTS = frozenset(map(str, Result))
-_WAYS = frozenset({*map(str, Way), "resident"} - {""})  # that one as earlier versions called "local"
 _DIGITS = 20  # of a job's number
 
 
@@ -59,37 +55,19 @@ def flag(value: object) -> Any:
     return value if isinstance(value, bool) else GONE
 
 
-def number(value: object, most: int = _MOST) -> Any:
-    return value if type(value) is int and 0 <= value <= most else GONE
+def _between(least: int, most: int) -> Callable[[object], Any]:
+    def number(value: object) -> Any:
+        return value if type(value) is int and least <= value <= most else GONE
+
+    return number
 
 
-def when(value: object) -> Any:
-    """An instant that has a date."""
-    return number(value, LATEST)
-
-
-def seconds(value: object) -> Any:
-    """A difference of clocks."""
-    return value if type(value) is int and abs(value) <= _MOST else GONE
+number, when = _between(0, _MOST), _between(0, LATEST)
 
 
 def watermark(value: object) -> Any:
     """An instant; one beyond all dates is as a wrong clock's, and is dealt with as such (core/slots.py: FUTURE)."""
     return LATEST if isinstance(value, int | float) and value > LATEST else when(value)
-
-
-def nanoseconds(value: object) -> Any:
-    """As file systems stamp."""
-    return number(value, _MOST_NS)
-
-
-def links(value: object) -> Any:
-    """How many links wait ahead: each is a job."""
-    return GONE if value == 0 else number(value, _MOST_LINKS)
-
-
-def way(value: object) -> Any:
-    return value if isinstance(value, str) and value in _WAYS else GONE
 
 
 def job(value: object) -> Any:
@@ -98,14 +76,21 @@ def job(value: object) -> Any:
     return value if fits else GONE
 
 
-def result(value: object) -> Any:
-    """How a run ended, in our words."""
-    return value if isinstance(value, str) and value in _RESULTS else GONE
-
-
 def anything(value: object) -> Any:
     """Looked at by who reads it."""
     return value
+
+
+def _member(kind: EnumType) -> Any:
+    """A word of ours; what stands for one that is not known is none."""
+
+    def word(value: object) -> Any:
+        try:
+            return value if isinstance(value, str) and kind(value) else GONE
+        except ValueError:
+            return GONE
+
+    return word
 
 
 def _or_none(kind: Any) -> Any:
@@ -151,9 +136,9 @@ def _advice(value: Any) -> Any:
 
 
 _SCALARS: dict[str, Any] = {
-    "str": text, "int": number, "bool": flag, "Instant": when, "Watermark": watermark, "Difference": seconds,
-    "Result": Word(result, Result), "Way": Word(way, Way), "LinksAhead": links, "Nanoseconds": nanoseconds,
-    "JobId": job, "Any": anything, "str | Advice": Word(anything, _advice),
+    "str": text, "int": number, "bool": flag, "Instant": when, "Watermark": watermark, "Any": anything, "JobId": job,
+    "Difference": _between(-_MOST, _MOST), "Nanoseconds": _between(0, 2**63), "str | Advice": Word(anything, _advice),
+    "LinksAhead": _between(1, 200),  # as `start --prequeue` takes them
 }  # fmt: skip
 
 
@@ -163,7 +148,7 @@ def of(kind: type) -> Record:
     fields = {name: _schema(hint, vars(sys.modules[kind.__module__])) for name, hint in kind.__annotations__.items()}
     if not is_dataclass(kind):
         return Record(dict, fields, frozenset(), frozenset(), {})
-    needed = frozenset(fields.keys() - _defaults(kind).keys())
+    needed = frozenset(fields.keys() - defaults(kind).keys())
     inner = frozenset(name for name, schema in fields.items() if not _is_made(schema))
     return Record(kind, fields, needed, inner, getattr(kind, "EARLIER", {}))
 
@@ -171,9 +156,6 @@ def of(kind: type) -> Record:
 def _is_made(schema: Any) -> bool:
     """Whether its values are JSON's own."""
     return type(schema) is FunctionType or (isinstance(schema, Record) and schema.kind is dict)
-
-
-_defaults = cache(defaults)
 
 
 def _schema(hint: str, names: Mapping[str, Any]) -> Any:
@@ -188,7 +170,9 @@ def _schema(hint: str, names: Mapping[str, Any]) -> Any:
         return Rows(_schema(inner.removeprefix("str, "), names))
     if outer == "list" or inner.endswith(", ..."):
         return [_schema(inner.removesuffix(", ..."), names)]
-    return tuple(_schema(each, names) for each in inner.split(", ")) if outer == "tuple" else of(names[hint])
+    if outer == "tuple":
+        return tuple(_schema(each, names) for each in inner.split(", "))
+    return Word(_member(names[hint]), names[hint]) if isinstance(names[hint], EnumType) else of(names[hint])
 
 
 # --- what is left of a value ---------------------------------------------------------------------------------------
@@ -213,11 +197,9 @@ def decode(value: Any, schema: Any, at: str = "") -> Decoded:
 
 
 def _fields(value: dict[str, Any], record: Record, at: str) -> Decoded:
-    if not record.earlier.keys().isdisjoint(value):
-        value = {now: value[was] for was, now in record.earlier.items() if was in value} | value
     found: dict[str, Any] = {}
     invalid: tuple[str, ...] = ()
-    for name, each in value.items():
+    for name, each in _renamed(value, record.earlier).items():
         schema = record.fields.get(name)
         if schema is None:
             continue
@@ -229,6 +211,12 @@ def _fields(value: dict[str, Any], record: Record, at: str) -> Decoded:
         if kept is not GONE:
             found[name] = kept
     return found if record.needed <= found.keys() else GONE, invalid
+
+
+def _renamed(value: dict[str, Any], earlier: Mapping[str, str]) -> dict[str, Any]:
+    if earlier.keys().isdisjoint(value):
+        return value
+    return {now: value[was] for was, now in earlier.items() if was in value} | value
 
 
 def _mapping(value: dict[str, Any], schema: Any, at: str) -> Decoded:
@@ -342,11 +330,10 @@ class MisfitError(ValueError):
 class Records:
     """Dataclasses as JSON values with every field, instants in ISO 8601, and back.
 
-    `may_lack`: by type, fields that a file may lack, and what then holds. `earlier`: likewise, earlier names.
+    `may_lack`: by type, fields that a file may lack, and what then holds.
     """
 
     may_lack: Mapping[type, Mapping[str, Any]]
-    earlier: Mapping[type, Mapping[str, str]]
 
     def whole(self, value: Any, directory: str | None = None) -> Any:
         """`value` as JSON values: of a record each field, but for what is None and may be lacking.
@@ -382,12 +369,11 @@ class Records:
         hints = _hints(of_kind)
         if not isinstance(value, dict):
             raise MisfitError(at or ".")
-        names = vars(sys.modules[kind.__module__])
-        fields, earlier = {**_defaults(of_kind), **self.may_lack.get(kind, {})}, self.earlier.get(kind, {})
+        names, value = vars(sys.modules[kind.__module__]), _renamed(value, getattr(kind, "EARLIER", {}))
+        fields = {**defaults(of_kind), **self.may_lack.get(kind, {})}
         for name, hint in hints.items():
-            key = name if name in value else earlier.get(name, name)
-            if key in value:
-                fields[name] = self._field(hint, names, value[key], f"{at}.{key}".lstrip("."))
+            if name in value:
+                fields[name] = self._field(hint, names, value[name], f"{at}.{name}".lstrip("."))
         if fields.keys() != hints.keys():
             raise MisfitError(at or ".")
         return kind(**fields)

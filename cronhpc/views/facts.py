@@ -79,6 +79,8 @@ class Ahead:
 class Chain:
     """The chain as a tick saw it; `state` and `fix` are its health at the moment of looking."""
 
+    EARLIER = {"resident": "by_daemon", "resting": "on_hold"}  # noqa: RUF012 - names in earlier versions
+
     wanted: bool
     stopped: bool  # `cronhpc stop` was called
     by_links: bool
@@ -193,6 +195,8 @@ class HistoryRun:
 @dataclass(frozen=True, slots=True)
 class SeriesStatus:
     """What an entry is, too, that keeps itself going."""
+
+    EARLIER = {"resting": "no_next"}  # noqa: RUF012 - names in earlier versions
 
     when: str
     runs: int
@@ -312,9 +316,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }
-_RECORDS = decode.Records(
-    _MAY_LACK, earlier={Chain: {"by_daemon": "resident", "on_hold": "resting"}, SeriesStatus: {"no_next": "resting"}}
-)
+_RECORDS = decode.Records(_MAY_LACK)
 as_json = _RECORDS.whole
 
 
