@@ -43,7 +43,7 @@ from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.record import record
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, must_be_safe, site_here
 from cronhpc.script.dialect import option_text
-from cronhpc.script.sbatch_options import time_limit
+from cronhpc.script.sbatch_options import megabytes, time_limit
 from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
 from cronhpc.store import memory as store_memory
@@ -161,7 +161,7 @@ def _differ(option: str, shown: str, said: str) -> bool:
         low, _, high = said.partition("-")
         return not (_number(low) <= _number(shown) <= _number(high or low))
     if option in {"mem", "mem-per-cpu", "tmp"}:
-        return _megabytes(shown) != _megabytes(said)
+        return megabytes(shown) != megabytes(said)
     if option.startswith(("gres", "gpus")):
         return _items(shown) != _items(_asked(option, said) or said)
     return shown.casefold() != said.strip().strip("\"'").casefold()
@@ -177,14 +177,6 @@ def _minutes(text: str) -> float:
 
 def _number(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 0
-
-
-def _megabytes(text: str) -> float:
-    number, unit = text.strip().upper().removesuffix("B").rstrip("KMGT"), text.strip().upper().removesuffix("B")[-1:]
-    try:
-        return float(number) * {"K": 1 / 1024, "G": 1024, "T": 1024**2}.get(unit, 1)
-    except ValueError:
-        return -1
 
 
 def _items(text: str) -> frozenset[str]:

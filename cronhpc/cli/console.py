@@ -11,6 +11,7 @@ from pathlib import Path
 from cronhpc import __version__
 from cronhpc.core.model import (
     Advice,
+    Call,
     CronhpcError,
     Settings,
     SettingsError,
@@ -265,6 +266,7 @@ class Console:
         """
         from cronhpc.core.attempts import decide
         from cronhpc.engine.read import read_world
+        from cronhpc.engine.site import reckoned
         from cronhpc.store.claims import Claims
         from cronhpc.store.scheduler import started
         from cronhpc.tick import tick
@@ -273,10 +275,10 @@ class Console:
             waiting = any(key.slot > self.now for key in Claims(site.paths.claims).names())
             if not waiting or started(site.paths) is None:
                 return False
-            world = read_world(site, self.now).world
-            if not any(isinstance(each, Withdraw) for each in decide(world)):
+            at = reckoned(site, self.now)
+            if not any(isinstance(each, Withdraw) for each in decide(read_world(at.site, at.now).world)):
                 return False
-            tick(site, self.now)
+            tick(at.site, at.now, Call(clock_verified=at.clock_verified))
         except (CronhpcError, OSError):
             return False  # said by the look itself, or by the next tick
         return True

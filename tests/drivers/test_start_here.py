@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cronhpc.batch.local import Local
 from cronhpc.core.model import ClaimState, Done, Obstacle, Outcome, SchedulerState, Started, Submit, Way, Withdraw
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
@@ -269,6 +270,25 @@ def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited
     finally:
         shell("stop", now=now + 200)
     assert shell("tick", now=now + 240, terminal=True).out.startswith("stopped by cronhpc stop")
+
+
+@pytest.mark.processes
+def test_the_owners_own_look_on_a_machine_whose_clock_is_ahead_submits_nothing_before_its_time(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ticked by that clock, and every slot of those hours was used up."""
+    now = later() // 86400 * 86400 + 5 * 86400
+    (shell.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 5h}\n")
+    scheduler.mark_started(Paths(shell.cron), Started(via=Way.LOGIN, at=now, by="me"))
+    file = shell.drop("cron.d/fit.slurm", "#CRON 30 */4 * * *")
+    monkeypatch.setattr(Local, "clock", lambda _: now + 60)
+    try:
+        shell("tick", now=now)
+        file.write_text("#!/bin/bash\n#CRON 40 */4 * * *\ntrue\n")
+        shell("status", now=now + 7200)
+        assert seen(shell, now + 61) == (["00:40", "04:40"], "00:40", [])
+    finally:
+        shell("stop", now=now + 200)
 
 
 @pytest.mark.parametrize(
