@@ -523,7 +523,7 @@ class _Again:
                     self._pause(key, outcome.job_id or "")
                     said = f"next piece of {self.name}: job {outcome.job_id} ({pieces.words(self.asked.rules)})"
                     return Answer(0, (*self.lines, said), outcome.job_id or "")
-                error = NoSeries(f"the next piece of {self.name} is not queued: " + outcome.detail)
+                error = NoSeries(f"the next piece of {self.name} is not queued: " + (outcome.cause or outcome.detail))
                 error.passing = outcome.done is Done.PASSING
                 raise error
         return Answer(0, tuple(self.lines))
