@@ -21,7 +21,7 @@ from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.record import Recorded, record
 from cronhpc.engine.site import Site, by_its_disks_clock, of_other_cluster
-from cronhpc.logs.housekeeping import clean_site
+from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store import lease
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ def _cleaned(site: Site, world: World) -> Cleaned | None:
     """
     if not world.call.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
         return None
-    return clean_site(site, world.queue, world.claims, world.now)
+    return clean_when_due(site, world.now, world.queue, world.claims)
 
 
 def _page_drawn(site: Site, now: int) -> tuple[Problem, ...]:

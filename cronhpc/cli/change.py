@@ -146,7 +146,7 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
 def _clean(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something could not be looked at or removed."""
     from cronhpc.batch.port import BatchError
-    from cronhpc.logs.housekeeping import clean_site
+    from cronhpc.logs.housekeeping import clean_when_due
     from cronhpc.views import reports as view
 
     site = console.own_site("cleans its logs")
@@ -155,7 +155,7 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     except BatchError:
         queue = None
     claims = Claims(site.paths.claims).read(frozenset()) if queue else ()
-    cleaned = clean_site(site, queue, claims, console.now, most=sys.maxsize, always=True, dry_run=args.dry_run)
+    cleaned = clean_when_due(site, console.now, queue, claims, most=sys.maxsize, always=True, dry_run=args.dry_run)
     if cleaned is None:  # never with `always`
         return FINE
     facts = clean_facts(cleaned, site.settings, dry_run=args.dry_run)

@@ -15,7 +15,7 @@ from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, 
 from cronhpc.core.plan import plan
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import reckoned
-from cronhpc.logs.housekeeping import clean_site
+from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import is_stopped_login, started
 from cronhpc.tick import Report, tick
@@ -134,7 +134,7 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     how = started(site.paths)
     call = Call(by_daemon=how is not None and how.via.daemon)
     world = read_world(site, console.now, call).world
-    cleaned = clean_site(site, world.queue, world.claims, world.now, dry_run=True)
+    cleaned = clean_when_due(site, world.now, world.queue, world.claims, dry_run=True)
     planned = view.facts(world, plan(world), world.skipped, _to_remove(cleaned))
     console.answer(planned, lambda: view.render(planned, console.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)

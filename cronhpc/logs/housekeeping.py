@@ -19,10 +19,9 @@ from cronhpc.store.files import Paths, clock_of, read_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from cronhpc.batch.port import JobFiles
     from cronhpc.core.model.runs import HistoryRow, Instant
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
@@ -53,23 +52,21 @@ class Known:
 
 
 def clean_when_due(
-    paths: Paths,
-    settings: Settings,
+    site: Site,
     now: int,
-    live: frozenset[str] | None,
-    live_files: Callable[[], Iterable[JobFiles]],
+    queue: Queue | None,
+    claims: Iterable[Claim],
     *,
-    first_began: float = math.inf,
     most: int = MOST,
     always: bool = False,
     dry_run: bool = False,
 ) -> Cleaned | None:
     """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
 
-    `live`: as `live_of` tells; runs that ended long after their slot are added from history. `live_files`: as
-    Batch has it. `first_began`: as that function tells. Ages are only believed up to the file system's own clock: with
-    a later `now` nothing goes. What the disk refuses is a problem.
+    Logs of live runs stay, and of those that ended long after their slot, which history tells. Ages are only believed
+    up to the file system's own clock: with a later `now` nothing goes. What the disk refuses is a problem.
     """
+    paths, settings = site.paths, site.settings
     try:
         known = _known(paths)
         whole = always or _is_due(paths, settings, known, now)
@@ -82,13 +79,14 @@ def clean_when_due(
         return _not_cleaned(_not_kept(paths, str(error)))
     from cronhpc.logs.clean import clean_logs
 
+    live = live_of(queue, claims)
     cleaned = clean_logs(
         paths,
         settings,
         now,
         live=None if live is None else live | known.late.keys(),
-        live_files=live_files,
-        first_began=first_began,
+        live_files=site.batch.live_files,
+        first_began=first_began(queue),
         newest_failed=newest_failed(known),
         most=most,
         dry_run=dry_run,
@@ -102,12 +100,6 @@ def clean_when_due(
     except OSError as error:
         return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
     return cleaned
-
-
-def clean_site(site: Site, queue: Queue | None, claims: Iterable[Claim], now: int, **how: Any) -> Cleaned | None:
-    """As `clean_when_due`, by what is known of the queue; `how`: its own options."""
-    live, began = live_of(queue, claims), first_began(queue)
-    return clean_when_due(site.paths, site.settings, now, live, site.batch.live_files, first_began=began, **how)
 
 
 def _known(paths: Paths) -> Known:

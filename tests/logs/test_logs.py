@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,7 +21,6 @@ from cronhpc import tick
 from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.core import retention
 from cronhpc.core.model import Job, LogFile, Queue, Result, Settings, slot_text
-from cronhpc.logs import housekeeping
 from cronhpc.logs.clean import Cleaned, clean_logs
 from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store import history, logs
@@ -220,6 +220,17 @@ def test_what_a_live_job_writes_stays_whatever_its_name(cron: Path) -> None:
     assert cleaned.stays == {"its run is live, or ended lately": 2}
 
 
+def when_due(
+    cron: Path,
+    now: int,
+    queue: Queue | None = Queue(()),  # noqa: B008 - frozen
+    settings: Settings = SETTINGS,
+    **how: Any,
+) -> Cleaned | None:
+    site: Any = SimpleNamespace(paths=Paths(cron), settings=settings, batch=SimpleNamespace(live_files=tuple))
+    return clean_when_due(site, now, queue, (), **how)
+
+
 BEGAN = {  # a log last written 9 days ago, with a limit of 7, beside a job that runs
     "that began before it was written: it may be that job's": ([Job("1", "RUNNING", start=NOW - 10 * DAY)], True),
     "that was put to sleep": ([Job("1", "SUSPENDED", start=NOW - 10 * DAY)], True),
@@ -241,8 +252,8 @@ def test_what_a_job_may_have_opened_by_itself_stays_while_it_runs(cron: Path, jo
         run_log(cron, 9 * DAY),
     )
     limits = replace(SETTINGS, logs_extra=((str(extra), "*.log"),))
-    began = housekeeping.first_began(Queue(tuple(jobs)))
-    clean_when_due(Paths(cron), limits, NOW, frozenset(), tuple, first_began=began, always=True)
+    others = Queue(tuple(replace(job, id=f"9{job.id}") for job in jobs))
+    when_due(cron, NOW, others, limits, always=True)
     assert (written.exists(), before.exists(), over.exists()) == (stays, None in {j.start for j in jobs}, False)
 
 
@@ -776,11 +787,8 @@ def test_these_are_never_cleaned(
 # --- for a tick ----------------------------------------------------------------------------------------------------
 
 
-NONE_LIVE: frozenset[str] = frozenset()
-
-
 def cleaned_now(cron: Path, now: int, **how: Any) -> Cleaned:
-    cleaned = clean_when_due(Paths(cron), SETTINGS, now, NONE_LIVE, tuple, **how)
+    cleaned = when_due(cron, now, **how)
     assert cleaned is not None
     return cleaned
 
@@ -791,13 +799,13 @@ def test_a_tick_goes_on_where_the_last_one_left_work(cron: Path) -> None:
     first, second = (cleaned_now(cron, NOW + number, most=3) for number in range(2))
     assert (first.removed, first.left) == (3, True)
     assert (second.removed, second.left) == (2, False)
-    assert clean_when_due(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
+    assert when_due(cron, NOW + 60) is None
 
 
 def test_nothing_new_and_the_age_of_what_is_there_is_looked_at_four_times_a_day(cron: Path) -> None:
     log = run_log(cron, 7 * DAY - 60)
     assert cleaned_now(cron, NOW).removed == 0
-    assert clean_when_due(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE, tuple) is None
+    assert when_due(cron, NOW + HOUR) is None
     assert cleaned_now(cron, NOW + 6 * HOUR).removed == 1
     assert not log.exists()
 
@@ -811,13 +819,13 @@ def test_a_new_log_has_the_next_tick_look_into_its_folder_and_no_other(cron: Pat
     run_log(cron, 8 * DAY, 9)
     cleaned = cleaned_now(cron, NOW + 60)
     assert (cleaned.removed, cleaned.kept) == (1, 3)
-    assert clean_when_due(Paths(cron), SETTINGS, NOW + 120, NONE_LIVE, tuple) is None
+    assert when_due(cron, NOW + 120) is None
 
 
 def test_with_a_clock_that_is_years_ahead_of_the_file_system_s_nothing_goes(cron: Path) -> None:
     log = run_log(cron, DAY)
     os.utime(cron / "status.json", (NOW, NOW))
-    ahead = clean_when_due(Paths(cron), SETTINGS, NOW + 3650 * DAY, NONE_LIVE, tuple, always=True)
+    ahead = when_due(cron, NOW + 3650 * DAY, always=True)
     assert ahead is not None
     assert (ahead.removed, log.exists()) == (0, True)
     assert "This machine's clock says 2036-11-24 17:20 UTC" in said(ahead)
@@ -838,33 +846,33 @@ def test_a_new_folder_is_seen_too(cron: Path) -> None:
 
 
 def test_a_last_time_in_the_future_does_not_stop_it(cron: Path) -> None:
-    assert clean_when_due(Paths(cron), SETTINGS, NOW + 9 * DAY, NONE_LIVE, tuple) is not None
-    assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
+    assert when_due(cron, NOW + 9 * DAY) is not None
+    assert when_due(cron, NOW) is not None
 
 
 def test_a_nearly_full_disk_is_looked_at_sooner(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
+    assert when_due(cron, NOW) is not None
     monkeypatch.setattr(logs, "space", lambda _: logs.Space(1 << 40, 1 << 41, 9, 1000))
-    assert clean_when_due(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
-    assert clean_when_due(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE, tuple) is not None
+    assert when_due(cron, NOW + 60) is None
+    assert when_due(cron, NOW + 700) is not None
 
 
 def test_a_dry_run_does_not_count_as_the_last_time(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    dry = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple, dry_run=True)
+    dry = when_due(cron, NOW, dry_run=True)
     assert dry is not None
     assert dry.removed == 1
-    real = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    real = when_due(cron, NOW)
     assert real is not None
     assert real.removed == 1
 
 
 def test_where_the_queue_does_not_answer_the_next_tick_tries_again(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    unknown = clean_when_due(Paths(cron), SETTINGS, NOW, None, tuple)
+    unknown = when_due(cron, NOW, None)
     assert unknown is not None
     assert unknown.removed == 0
-    known = clean_when_due(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple)
+    known = when_due(cron, NOW + 60)
     assert known is not None
     assert known.removed == 1
 
@@ -876,12 +884,12 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
         row = {"what": "run", "key": f"backup@{slot}.1", "result": str(Result.FAILED), "job": job, "at": NOW - 60 * DAY}
         row["log"] = f"log/backup/{log.name}"
         history.append(Paths(cron).history, [row], host="h", now=NOW - 60 * DAY)
-    first = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    first = when_due(cron, NOW)
     assert first is not None
     assert (failed.exists(), older.exists(), first.removed) == (True, False, 1)
     for path in Paths(cron).history.iterdir():
         path.unlink()
-    again = clean_when_due(Paths(cron), SETTINGS, NOW + 7 * HOUR, NONE_LIVE, tuple)
+    again = when_due(cron, NOW + 7 * HOUR)
     assert again is not None
     assert failed.exists()
 
@@ -889,7 +897,7 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
 def test_a_state_that_cannot_be_read_is_said_and_nothing_goes(cron: Path) -> None:
     log = run_log(cron, 8 * DAY)
     put(cron / "state/logs.json", '{"version": 99}')
-    cleaned = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    cleaned = when_due(cron, NOW)
     assert cleaned is not None
     assert "written by a newer cronhpc" in said(cleaned)
     assert log.exists()
@@ -899,7 +907,7 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
     """A disk that is full is when logs must go."""
     log = run_log(cron, 8 * DAY)
     (cron / "state").rmdir()
-    cleaned = clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    cleaned = when_due(cron, NOW)
     assert cleaned is not None
     assert "cannot be read or kept" in said(cleaned)
     assert not log.exists()
@@ -907,14 +915,14 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
 
 def test_a_corrupt_state_is_as_none(cron: Path) -> None:
     put(cron / "state/logs.json", '{"version": 1, "at"')
-    assert clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
+    assert when_due(cron, NOW) is not None
 
 
 def test_a_run_that_waited_for_nine_days_keeps_its_log(cron: Path) -> None:
     log = run_log(cron, 9 * DAY, 7)
     row = {"what": "run", "key": f"backup@{log.name.partition('-')[0]}.1", "result": "ok", "job": "7"}
     history.append(Paths(cron).history, [{**row, "ended": NOW - HOUR, "at": NOW - HOUR}], host="h", now=NOW)
-    clean_when_due(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
+    when_due(cron, NOW)
     assert log.exists()
 
 
