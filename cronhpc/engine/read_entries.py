@@ -9,6 +9,7 @@ from pathlib import Path
 from cronhpc.core.model import Entry, EntryRow, Policies, Problem
 from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, grouped, replace
+from cronhpc.script.advice import word
 from cronhpc.script.dialect import option_text
 from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Found, by_name, misplaced, read_script, scan, unswitchable
@@ -201,7 +202,8 @@ class _Reader:
         # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
         named = unswitchable(entry.name, entry.source)
         certain = [named] if named else []
-        certain += [replace(each, file=entry.source) for each in first_lines(data, self.site.batch.dialect)]
+        first = first_lines(data, self.site.batch.dialect, word(entry.script))
+        certain += [replace(each, file=entry.source) for each in first]
         certain += [each for each in problems if each.code.startswith("E10")]
         notes = tuple(each for each in problems if each not in certain)
         line = header.cron.line if header.cron else 0

@@ -256,5 +256,6 @@ def test_the_command_of_a_files_complaint_names_it_and_helps(desk: Desk, data: b
     (said,) = [line for line in desk.say("check", "odd one").splitlines() if code in line]
     found = re.search(fix, said)
     assert found, said
+    assert found[1] in desk.say("status", "odd one"), "it said FILE"
     subprocess.run(["bash", "-c", found[1]], check=True, cwd="/")
     assert code not in desk.say("check", "odd one")
