@@ -20,7 +20,6 @@ from cronhpc.store.files import Paths, clock_of, read_json, write_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
 
     from cronhpc.core.model.runs import HistoryRow, Instant
     from cronhpc.engine.site import Site
