@@ -478,11 +478,11 @@ def _chain_facts(
 ) -> tuple[ChainFacts, SchedulerState, list[Problem]]:
     """How ticks are driven here, as `start` and `stop` left it."""
     caller = _caller(call, os.environ.get(site.batch.dialect.job.id, ""), site.host)
-    stopped = scheduler.marks(site.paths).stopped
-    how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
+    marks = scheduler.marks(site.paths)
+    how, lost = (None, []) if marks.stopped else scheduler.read_started(site.paths)
     problems = [damage.started(lost)] if lost else []
     if how is None:
-        return ChainFacts(wanted=False, stopped=stopped, caller=caller), kept, problems
+        return ChainFacts(wanted=False, stopped=marks.stopped, caller=caller), kept, problems
     via = how.way(site.batch.dialect)
     if not via.runs_ahead and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
@@ -495,7 +495,7 @@ def _chain_facts(
         wanted=True,
         fingerprint=how.fingerprint,
         since=how.since,
-        on_hold=scheduler.admins_word(site.paths),
+        on_hold=scheduler.admins_word(site.paths, marks),
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),

@@ -171,9 +171,9 @@ class SiteChanges:
 
 def remember_admins_word(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
-    if admins_word(paths) == why:
-        return
-    _note(paths, f"rest.{marks(paths).start}", why)
+    found = marks(paths)
+    if admins_word(paths, found) != why:
+        _note(paths, f"rest.{found.start}", why)
 
 
 def links(paths: Paths) -> dict[str, LinkRecord]:
@@ -293,9 +293,9 @@ def expected(paths: Paths) -> tuple[int, int] | None:
     return int(found.st_atime), int(found.st_mtime)
 
 
-def admins_word(paths: Paths) -> str:
+def admins_word(paths: Paths, found: Marks | None = None) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
-    return next(filter(None, (_noted(paths, name) for name in sorted(marks(paths).holds, reverse=True))), "")
+    return next(filter(None, (_noted(paths, name) for name in sorted((found or marks(paths)).holds, reverse=True))), "")
 
 
 # --- what stands in a file of scheduler/ as a line -------------------------------------------------------------------

@@ -108,6 +108,11 @@ def test_what_an_earlier_version_called_otherwise_is_read() -> None:
     assert of_json(json.loads(before)) == of_json(json.loads(now))
 
 
+def test_a_way_to_call_ticks_that_a_later_version_has_is_no_flaw() -> None:
+    assert of_json(put(whole(), ("chain", "via"), "pigeon")).chain.via is Way.UNKNOWN
+    assert flaw(put(whole(), ("chain", "via"), 7)) == "chain.via"
+
+
 def test_a_missing_part_is_a_flaw() -> None:
     value = whole()
     del value["entries"][0]["successes"]
