@@ -146,10 +146,10 @@ def unreadable_by(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
         return None
     try:
         text = data.decode("utf-8", "surrogateescape")
-        done = run(argv, timeout=_TIMEOUT, env={**environ, "LC_ALL": "C"}, input=text, cwd="/")
+        ended = run(argv, timeout=_TIMEOUT, env={**environ, "LC_ALL": "C"}, input=text, cwd="/")
     except Missing:
         return None
-    complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
+    complaint = _SHELL_COMPLAINT.search(ended.err) if ended.code else None
     last = data.rstrip().count(b"\n") + 1
     return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *reader) if complaint else None
 
@@ -162,9 +162,9 @@ def read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
         while batch:
             text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in batch)
             argv = ["bash", "-c", _READS_MANY]
-            done = run(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
-            number = len([*takewhile(".".__eq__, done.out.split("\0"))])
-            well, batch = [*well, *batch[:number]], batch[number + 1 :] if number or done.out else ()
+            ended = run(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
+            number = len([*takewhile(".".__eq__, ended.out.split("\0"))])
+            well, batch = [*well, *batch[:number]], batch[number + 1 :] if number or ended.out else ()
         return well
 
     bash_scripts = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]

@@ -88,7 +88,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         problems, broken = problems + of_directory, site is None
     if here and console.paths().is_mine and not broken:
         console.withdraw_edited(site or console.site())
-    problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
+    problems += [problem for source in (linter.partitions, linter.online) if source for problem in source.problems]
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in _in_order(problems)]
     console.say(reports.check(problems, fmt="json" if console.as_json else args.format))
     bad = {"error", "warning"} if args.strict else {"error"}

@@ -92,12 +92,12 @@ class Console:
 
         if not self.asked:
             return ""
-        asked, _ = wanted(self.asked, self.environ)
+        meant, _ = wanted(self.asked, self.environ)
         try:
             usual, _ = wanted(None, self.environ)
         except DirectoryError:  # $WORK is not there
-            return str(asked)
-        return "" if asked == usual else str(asked)
+            return str(meant)
+        return "" if meant == usual else str(meant)
 
     # --- printing
 

@@ -57,11 +57,11 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
         return FINE
     at = reckoned(site, console.now, doubt=args.doubt_clock)
     call = Call(link=args.link, bad_nodes=bad_nodes_of(args.avoid), clock_verified=at.clock_verified)
-    done = tick(at.site, at.now, call)
-    report(done, console, site.settings.timezone)
-    if args.link and done.unreachable:
+    ticked = tick(at.site, at.now, call)
+    report(ticked, console, site.settings.timezone)
+    if args.link and ticked.unreachable:
         return NO_ANSWER
-    return ATTENTION if done.attention else FINE
+    return ATTENTION if ticked.attention else FINE
 
 
 _DAEMON_HELP = (

@@ -396,8 +396,8 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
             console.say("nothing was removed")
             return ATTENTION
     moved = {entry.name: _to_trash(site.paths.root, file_of(entry), console.now) for entry in entries}
-    done, trouble = _cancelled(console, moved)
-    removed = [{"name": name, "kept": str(to), **done[name]} for name, (_, to) in moved.items()]
+    jobs, trouble = _cancelled(console, moved)
+    removed = [{"name": name, "kept": str(to), **jobs[name]} for name, (_, to) in moved.items()]
     facts = {"removed": removed, "trouble": trouble}
     console.answer(facts, lambda: joined("\n", _removed(facts, moved)))
     return ATTENTION if trouble else FINE

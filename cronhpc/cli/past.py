@@ -292,8 +292,8 @@ def _run_words(run: HistoryRun, console: Console) -> str:
     """`backup: job 4655, slot 04:47, failed (1) after 12s on cpu1`."""
     style = console.style()
     slot = run.slot
-    made = "by hand " if run.by_hand else "slot "
-    which = f", {made}{style.clock(slot)}" if slot is not None else ""
+    origin = "by hand " if run.by_hand else "slot "
+    which = f", {origin}{style.clock(slot)}" if slot is not None else ""
     which += f" #{run.attempt}" if run.attempt > 1 else ""
     after = f" after {took(run.took)}" if run.took is not None else ""
     where = f" on {run.node}" if run.node else ""

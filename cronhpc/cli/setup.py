@@ -136,15 +136,15 @@ def _others_load() -> str:
     return "".join(f", or those of {each.title} ({each.load})" for each in others)
 
 
-def _other_backend(asked: str, root: Path) -> str:
+def _other_backend(backend: str, root: Path) -> str:
     """What to say where the settings, which stay as they are, name another one than was asked for."""
     try:
         written = read_settings(root / "cronhpc.yaml").backend
     except (SettingsError, OSError):
         return ""  # said by whoever needs them
-    if not asked or written in {asked, ""}:
+    if not backend or written in {backend, ""}:
         return ""
-    return f"cronhpc.yaml says backend: {written}, and that stays; for {asked}, edit that line"
+    return f"cronhpc.yaml says backend: {written}, and that stays; for {backend}, edit that line"
 
 
 def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[OldJobs, str]:

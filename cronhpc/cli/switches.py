@@ -317,8 +317,8 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
     if queue is None:
         return not_done(f"the batch system does not answer: {report.world.queue_error}")
     before = (look if look.world is not None else _Look(report.world)).reached(switches)
-    done = tuple(deeds(replace(order, before=before), report.outcomes, queue))
-    return _Effect(_AT_ONCE, fix=_nobody(report, paths, console), deeds=done, world=report.world)
+    job_deeds = tuple(deeds(replace(order, before=before), report.outcomes, queue))
+    return _Effect(_AT_ONCE, fix=_nobody(report, paths, console), deeds=job_deeds, world=report.world)
 
 
 def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
@@ -329,8 +329,8 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
         return None
     stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
     facts = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
-    how = chain.health(facts, answers=True, entries=1, now=report.world.now)
-    return None if how in chain.FINE | chain.LIMPS else command("start")
+    state = chain.health(facts, answers=True, entries=1, now=report.world.now)
+    return None if state in chain.FINE | chain.LIMPS else command("start")
 
 
 def _left_to(console: Console, paths: Paths) -> _Effect:

@@ -275,8 +275,8 @@ def _is_of(entry: Entry, command: str | None) -> bool:
     """Whether a job's command is the entry's script, or what is submitted in its place."""
     if not command:
         return False
-    made = (f"/state/commands/{entry_id(entry.name)}.slurm", "/state/stubs/run.slurm")
-    return any(each in command for each in made) or (bool(entry.script) and f"{entry.script} " in f"{command} ")
+    substitutes = (f"/state/commands/{entry_id(entry.name)}.slurm", "/state/stubs/run.slurm")
+    return any(each in command for each in substitutes) or (bool(entry.script) and f"{entry.script} " in f"{command} ")
 
 
 def is_link(world: World, job: Job) -> bool:
@@ -379,8 +379,8 @@ def queued(world: World) -> int:
 def counted(world: World, each: Claim | Submit | Withdraw) -> int:
     """How many jobs of an attempt a limit counts: of an array its tasks, all or those that are asked for."""
     entry = world.known().get(each.key.entry)
-    asked = "" if isinstance(each, Withdraw) else each.tasks
-    return _counted(world, asked or (str(entry.array) if entry is not None else ""))
+    tasks = "" if isinstance(each, Withdraw) else each.tasks
+    return _counted(world, tasks or (str(entry.array) if entry is not None else ""))
 
 
 def _counted(world: World, tasks: str) -> int:

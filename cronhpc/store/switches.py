@@ -242,9 +242,9 @@ def unset_switch(folder: Path, name: str, root: Path | None = None) -> bool:
     return True
 
 
-def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
+def _refused(folder: Path, name: str, error: OSError, verb: str) -> SwitchError:
     where = word(folder)
-    what = f"{clean(str(folder / name))} cannot be {done}: {error.strerror}."
+    what = f"{clean(str(folder / name))} cannot be {verb}: {error.strerror}."
     if isinstance(error, PermissionError):
         try:
             status = os.stat(folder)
@@ -284,8 +284,8 @@ def open_folder(folder: Path, root: Path | None = None, *, listing: bool = True)
     Without `listing` one for names in it that are known: the right to list it is not needed. Raises OSError where it
     cannot be opened, AstrayError.
     """
-    how = os.O_RDONLY if listing else getattr(os, "O_PATH", os.O_RDONLY)
-    fd = os.open(folder, how | os.O_DIRECTORY | os.O_CLOEXEC)
+    flags = os.O_RDONLY if listing else getattr(os, "O_PATH", os.O_RDONLY)
+    fd = os.open(folder, flags | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         path = os.path.abspath(folder)
         if root is not None and folder.is_relative_to(root):

@@ -224,10 +224,9 @@ def directory_refusal(paths: Paths, me: int) -> Problem | None:
     Both are mine or root's, and nobody else's to write, whatever the settings say; these say who else may write the
     folders on the way.
     """
-    strict = Trust(paths.root, frozenset({0, me}), None)
-    sealed = _sealed(paths, me)
-    if sealed is not None:
+    if sealed := _sealed(paths, me):
         return sealed
+    strict = Trust(paths.root, frozenset({0, me}), None)
     refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # series need none
     if refused is not None and refused.code == "E402":  # which speaks of scripts
         from cronhpc.store.settings import no_file
@@ -236,8 +235,8 @@ def directory_refusal(paths: Paths, me: int) -> Problem | None:
     refused = refused or strict.folder_refusal(paths.state)
     if refused is None or not (settings := _read(paths)):
         return refused
-    asked = trust_of(paths, settings, me)
-    return asked.refusal(paths.settings) or asked.folder_refusal(paths.state)
+    as_set = trust_of(paths, settings, me)
+    return as_set.refusal(paths.settings) or as_set.folder_refusal(paths.state)
 
 
 def _sealed(paths: Paths, me: int) -> Problem | None:

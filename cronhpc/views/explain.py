@@ -137,10 +137,10 @@ def _held_back_by(entry: EntryStatus, status: Status, style: Style) -> Iterator[
     chain = status.chain
     if chain.state != State.FINE and (chain.fix or chain.state in LIMPS) and not entry.series:
         spare = " for its spare" if chain.state == State.LATE and not chain.next else ""
-        how, effect = chain.state, f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
-        if how == State.OTHERWISE:
-            how, effect = State.NOT_STARTED, "what is due waits for a tick by other means"
-        yield joined(" Fix it: ", filter(None, (f"The scheduler is {how}, so {effect}.", chain.fix)))
+        state, effect = chain.state, f"what is due waits{spare}" if chain.state in LIMPS else "nothing starts by itself"
+        if state == State.OTHERWISE:
+            state, effect = State.NOT_STARTED, "what is due waits for a tick by other means"
+        yield joined(" Fix it: ", filter(None, (f"The scheduler is {state}, so {effect}.", chain.fix)))
 
 
 def _could_not(trouble: Trouble, style: Style) -> str:

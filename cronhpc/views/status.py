@@ -149,9 +149,9 @@ def _still_wanted(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
 def seen_at(status: Status, now: int) -> Status:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
     entries = sum(not entry.series for entry in status.entries)  # series need no scheduler
-    how = chain.health(status.chain, answers=status.batch.answers, entries=entries, now=now)
-    state = replace(status.chain, state=how, fix=chain.fix_of(status.chain, how))
-    return replace(status, seen=now, chain=state, needs_attention=bool(status.attention) or how not in chain.FINE)
+    health = chain.health(status.chain, answers=status.batch.answers, entries=entries, now=now)
+    state = replace(status.chain, state=health, fix=chain.fix_of(status.chain, health))
+    return replace(status, seen=now, chain=state, needs_attention=bool(status.attention) or health not in chain.FINE)
 
 
 def with_switches(status: Status, switches: Iterable[Switch], now: int) -> Status:
