@@ -310,7 +310,7 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
         how = started(site.paths)
         whole = (how is not None and not how.way(site.batch.dialect).daemon) or console.keeps_series_only(paths)
         scope = Scope.ALL if whole else Scope.SWITCHES
-        report = tick(site, at.now, Call(scope=scope, clock_verified=at.clock_verified))
+        report = tick(at.site, at.now, Call(scope=scope, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
         return not_done(str(error))
     queue = report.world.queue

@@ -287,6 +287,9 @@ def test_the_owners_own_look_on_a_machine_whose_clock_is_ahead_submits_nothing_b
         file.write_text("#!/bin/bash\n#CRON 40 */4 * * *\ntrue\n")
         shell("status", now=now + 7200)
         assert seen(shell, now + 61) == (["00:40", "04:40"], "00:40", [])
+        for words in (["tick"], ["pause", "ALL"]):
+            shell(*words, now=now + 7200)
+            assert "W360" in (shell.cron / "status.json").read_text(), words
     finally:
         shell("stop", now=now + 200)
 
