@@ -347,7 +347,7 @@ def test_what_is_here_on_a_batch_system_is_held_by_the_test_that_is_named(need: 
 
 def test_what_is_not_here_is_what_the_program_says_is_not_here() -> None:
     again = next(row for row in cells("need") if "`again`" in row[0])
-    told = {each.title: "again" in dict(each.lacks) for each in SYSTEMS}
+    told = {each.title: bool(each.no_again) for each in SYSTEMS}
     assert {title: cell.startswith("not here") for title, cell in zip(told, again[1:], strict=True)} == told
     chain = next(row for row in cells("need") if "`start`" in row[0])
     assert not any(cell.startswith("not here") for cell in chain[1:])

@@ -586,7 +586,7 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
         what = f"this is a job of {of_job.title}, and {paths.root} is for backend: {settings.backend}"
         raise CronhpcError(f"{what}. Name a directory of this cluster's own: again --dir DIR, or export CRONHPC_DIR.")
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
-    if why := dict(batch.dialect.lacks).get("again"):
+    if why := batch.dialect.no_again:
         raise CronhpcError(f"again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
     return site_here(paths, settings, batch, environ)
 

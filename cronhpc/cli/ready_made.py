@@ -106,7 +106,7 @@ def lacking(job: ReadyMade, dialect: Dialect) -> str:
     text = job.path.read_text(encoding="utf-8")
     if not dialect.as_sbatch and (command := next(_slurms_own(job, text), "")):
         return f"it asks Slurm ({command})"
-    return dict(dialect.lacks).get("again", "") if re.search(r"cronhpc\s+again", text) else ""
+    return dialect.no_again if re.search(r"cronhpc\s+again", text) else ""
 
 
 def _slurms_own(job: ReadyMade, text: str) -> Iterator[str]:

@@ -61,7 +61,7 @@ class Dialect:
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     force: str = ""  # and what forgets a job whose node does not answer for it
     arrays_count_once: bool = False  # where it limits how many jobs a user has; elsewhere each task counts
-    lacks: tuple[tuple[str, str], ...] = ()  # commands of ours that are not here, and why
+    no_again: str = ""  # why `again` is not here, where it is not
 
 
 SLURM = Dialect(
@@ -169,7 +169,7 @@ PBS = Dialect(
     options={},
     wraps=True,
     tells_ends=False,  # it may, where an administrator has switched its history on
-    lacks=(("again", "PBS keeps a copy of a job's script, and does not say where the script lies"),),
+    no_again="PBS keeps a copy of a job's script, and does not say where the script lies",
 )
 LSF = Dialect(
     name="lsf",
@@ -198,7 +198,7 @@ LSF = Dialect(
     wraps=True,
     minutes=True,
     shows_late=120,  # what it sent is accepted although it was killed, and bjobs repeats an answer for some seconds
-    lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
+    no_again="LSF keeps a copy of a job's script, and does not say where the script lies",
 )
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
 LOCAL = replace(
