@@ -74,7 +74,9 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     """
     paths, batch, dialect = site.paths, site.batch, site.batch.dialect
     memory = store_memory.load(paths.entries)
-    is_older = _is_older(paths, memory.scheduler.last_tick or 0, site.settings.interval)
+    # asked beside the reading of state/: a tick that ends later on, while the queue is asked, is no sign of it
+    last = memory.scheduler.last_tick or 0
+    is_older = damage.is_older(paths, last, core_chain.heard_until(last, site.settings.interval))
     of_the_folder = tuple(_of_the_folder(site, memory, call.link, now))
     if site.disk_clock.device is None:  # a tick notes by how much it is ahead; who only looks goes by that
         noted = DiskClock(memory.scheduler.disk_ahead, os.stat(paths.state).st_dev)  # noqa: PTH116 - one stat
@@ -189,11 +191,6 @@ def _brought_back(
     )
     problem = Problem("W334", what, "To run one all the same: " + command("run", "NAME"))
     return replace(kept, restored=at, due=""), [problem]  # due: another file, and perhaps of the same inode
-
-
-def _is_older(paths: Paths, last_tick: int, interval: int) -> bool:
-    """Asked beside the reading of state/: a tick that ends later on, while the queue is asked, is no sign of it."""
-    return damage.is_older(paths, last_tick, core_chain.heard_until(last_tick, interval))
 
 
 def _logged(paths: Paths, world: World, *, is_older: bool) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
