@@ -53,9 +53,8 @@ def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
 def told(program: str, ended: Finished, signs: Sequence[str | int] = ()) -> str:
     """What a program said, as one line. `signs`: where that was no answer, of which the site's banner tells nothing."""
     lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
-    own = (f"{program}: ", *signs) if signs else ()
-    telling = [line for line in lines if holds(line, (_NO_CLUSTER, *own))]
-    words = " / ".join(telling if telling or signs else lines)
+    own = [line for line in lines if not signs or holds(line, (f"{program}: ", *signs))]
+    words = " / ".join([line for line in lines if _NO_CLUSTER in line] or own)
     if ended.timed_out:
         return f"{program} gave no answer in time" + (f": {words}" if words else "")
     return words or f"{program} exited {ended.code} and said nothing" + (" of it" if lines else "")
