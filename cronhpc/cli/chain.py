@@ -222,7 +222,7 @@ def _stopped_without_folder(console: Console) -> bool:
     from cronhpc.batch.port import BatchError
     from cronhpc.drivers.start import links_that_name
 
-    root, _ = wanted(console.asked, console.environ)
+    root, _ = wanted(console.folder, console.environ)
     dialect = dialect_of(console.backend, Settings(), console.environ)
     if os.path.lexists(root) or dialect.runs_here:
         return False

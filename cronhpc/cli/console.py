@@ -48,7 +48,7 @@ class Console:
     is_terminal: bool
     width: int = 0
     height: int = 0
-    asked: str | None = None  # the --dir of this call
+    folder: str | None = None  # the --dir of this call
     backend: str = ""  # its --backend
     as_json: bool = False  # its --json
     of_series: bool = False  # it looks, or stops: also where `again` keeps series without a cron directory
@@ -83,16 +83,16 @@ class Console:
 
     def about(self, args: argparse.Namespace) -> Console:
         """The same outside, for a call with these options that every command has."""
-        return replace(self, asked=args.dir, backend=args.backend or "", as_json=args.json, of_series=args.of_series)
+        return replace(self, folder=args.dir, backend=args.backend or "", as_json=args.json, of_series=args.of_series)
 
     @property
     def directory(self) -> str:
         """What commands that are shown must name with --dir, absolute; "" where they find it without."""
         from cronhpc.store.files import DirectoryError, wanted
 
-        if not self.asked:
+        if not self.folder:
             return ""
-        meant, _ = wanted(self.asked, self.environ)
+        meant, _ = wanted(self.folder, self.environ)
         try:
             usual, _ = wanted(None, self.environ)
         except DirectoryError:  # $WORK is not there
@@ -233,8 +233,8 @@ class Console:
         """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
         from cronhpc.store.files import of_series
 
-        of_again = of_series(self.asked, self.environ) if self.of_series else None
-        return self.asked if of_again is None else str(of_again)
+        of_again = of_series(self.folder, self.environ) if self.of_series else None
+        return self.folder if of_again is None else str(of_again)
 
     def keeps_series_only(self, paths: Paths) -> bool:
         """Whether it is the folder of `again` alone, where no scheduler works."""

@@ -94,7 +94,7 @@ def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
     from cronhpc.again.submit import Asked, again, open_series_site
     from cronhpc.store.files import passes
 
-    site = open_series_site(console.asked, console.backend, console.environ)
+    site = open_series_site(console.folder, console.backend, console.environ)
     arguments = None if args.behind is None else tuple(args.behind)
     asked = Asked(_rules(args, console, site.timezone), args.name, _options(args.rest), arguments)
     for pause in _PAUSES:

@@ -333,7 +333,7 @@ def _settings_zone(console: Console) -> str:
     try:
         return console.settings().timezone
     except DirectoryError:
-        if console.asked:
+        if console.folder:
             raise
         return ""
 

@@ -51,7 +51,7 @@ def _init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
-    root, _ = wanted(console.asked, console.environ)
+    root, _ = wanted(console.folder, console.environ)
     settings, remark = _of_site(console, root)
     made = init(root, settings, group=args.group, adopt=args.adopt)
     old, unknown = _old_jobs(args, console, made)
@@ -240,9 +240,9 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.store.settings import put
     from cronhpc.views import reports
 
-    root, named_by = wanted(console.asked, console.environ)
+    root, named_by = wanted(console.folder, console.environ)
     if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
-        existing(console.asked, console.environ)
+        existing(console.folder, console.environ)
     findings = look.examine(_asked(args, console, root), lambda: console.again().now)
     findings = [*_alerts(console), *findings] if args.alerts else findings
     values = look.wanted(findings)

@@ -31,12 +31,12 @@ def parse_policies(
     changes: dict[str, object] = {}
     problems: list[Problem] = []
     for name, value, line in pairs:
-        known = POLICIES.get(name)
-        if known is None:
+        policy = POLICIES.get(name)
+        if policy is None:
             problems.append(_unknown(name, line))
             continue
         try:
-            changes[name.replace("-", "_")] = known.read(value)
+            changes[name.replace("-", "_")] = policy.read(value)
         except _BadValueError as error:
             what = (
                 f"--{name}: a value is missing."

@@ -77,14 +77,14 @@ def write_link(site: Site, via: Way = Way.CHAIN, generation: int = 0) -> tuple[s
     """
     text, fingerprint = _rendered(site, via, generation)
     path = site.paths.script
-    known = read_bytes(path)
-    said = []
-    if known is not None and scheduler.OURS.encode() not in known:
+    before = read_bytes(path)
+    lines = []
+    if before is not None and scheduler.OURS.encode() not in before:
         kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
         os.link(path, kept)
-        said = [f"kept your scheduler.slurm as scheduler/{kept.name}"]
+        lines = [f"kept your scheduler.slurm as scheduler/{kept.name}"]
     write_script(site.paths, text)
-    return fingerprint, said
+    return fingerprint, lines
 
 
 def fix_link(site: Site) -> str:
@@ -204,14 +204,14 @@ def add_to_scrontab(paths: Paths, settings: Settings, environ: Mapping[str, str]
         return []
     replace_file(scheduler.scrontab_mark(paths), b"cronhpc has an entry in the scrontab\n", 0o644)
     scrontab.write(environ, scrontab.with_block(table, mark, ours))
-    said = []
+    lines = []
     if scrontab.is_disabled(table, mark):
-        said = ["its entry in your scrontab was disabled, as its job had been cancelled: put back"]
+        lines = ["its entry in your scrontab was disabled, as its job had been cancelled: put back"]
     added = "added one entry to your scrontab; scancel of its job disables it for good: "
-    said.append(added + model.command("stop") + " removes it")
+    lines.append(added + model.command("stop") + " removes it")
     if scrontab.has_entries(scrontab.without_block(table, mark)):
-        said.append("your other entries got new job ids by that: one that was running just now may run a second time")
-    return said
+        lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
+    return lines
 
 
 def scrontab_trouble(paths: Paths, environ: Mapping[str, str]) -> Disabled | None:

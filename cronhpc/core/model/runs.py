@@ -99,8 +99,8 @@ class Key:
 IN_ORDER = attrgetter(*Key.__match_args__)  # to sort keys by: as `<` does, which is asked of each pair
 
 
-def log_name(pattern: str, known: Mapping[str, str], *, as_glob: bool = False) -> str:
-    """A log's name with sbatch's `%` patterns filled in, `%5j` to five digits. `known`: values by letter.
+def log_name(pattern: str, values: Mapping[str, str], *, as_glob: bool = False) -> str:
+    """A log's name with sbatch's `%` patterns filled in, `%5j` to five digits. `values`: by letter.
 
     What is not known, or "", stays as it is; `as_glob`: it becomes `*`, and all else is quoted. A backslash switches
     patterns off, as for sbatch.
@@ -115,7 +115,7 @@ def log_name(pattern: str, known: Mapping[str, str], *, as_glob: bool = False) -
         before, _, rest = rest.partition("%")
         digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
         letter, rest = rest[len(digits) : len(digits) + 1], rest[len(digits) + 1 :]
-        value = "%" if letter == "%" else known.get(letter, "")
+        value = "%" if letter == "%" else values.get(letter, "")
         name += quoted(before)
         if not value:
             name += "*" if as_glob and letter.isascii() and letter.isalpha() else quoted(f"%{digits}{letter}")
