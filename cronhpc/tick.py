@@ -64,7 +64,7 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
     if not is_link and not mine and (other := of_other_cluster(site)) is not None:
         raise CronhpcError(other.what, " Nothing was done. ", other.fix)
     with nullcontext() if mine else leased(site, call.link) as holder:
-        site = by_its_disks_clock(site, now, clock_verified=call.clock_verified)
+        site = by_its_disks_clock(site, now)
         reading = read_world(site, now, call)
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
             chain = replace(reading.world.chain, lease_holder=str(holder))
@@ -90,7 +90,7 @@ def _cleaned(site: Site, world: World) -> Cleaned | None:
 
     After a pause of days the next tick cleans: this one's clock may have jumped, and then all logs would look old.
     """
-    if not world.call.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
+    if not world.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
         return None
     return clean_when_due(site, world.now, world.queue, world.claims)
 

@@ -92,10 +92,10 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     via = Way("daemon" if args.daemon else args.via or before.via or "chain")
     prequeue = args.prequeue or before.prequeue
     _must_have_an_effect(args, site.batch.dialect, via)
-    at = reckoned(site, console.now)
-    off = at.now - console.now
+    site, right = reckoned(site, console.now)
+    off = right - console.now
     done = start(
-        at.site,
+        site,
         console.environ,
         lambda: console.again().now + off,
         via=via,

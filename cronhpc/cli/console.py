@@ -11,7 +11,6 @@ from pathlib import Path
 from cronhpc import __version__
 from cronhpc.core.model import (
     Advice,
-    Call,
     CronhpcError,
     Settings,
     SettingsError,
@@ -275,10 +274,10 @@ class Console:
             waiting = any(key.slot > self.now for key in Claims(site.paths.claims).names())
             if not waiting or started(site.paths) is None:
                 return False
-            at = reckoned(site, self.now)
-            if not any(isinstance(each, Withdraw) for each in decide(read_world(at.site, at.now).world)):
+            site, now = reckoned(site, self.now)
+            if not any(isinstance(each, Withdraw) for each in decide(read_world(site, now).world)):
                 return False
-            tick(at.site, at.now, Call(clock_verified=at.clock_verified))
+            tick(site, now)
         except (CronhpcError, OSError):
             return False  # said by the look itself, or by the next tick
         return True

@@ -55,9 +55,8 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
             stopped = "stopped by " + command("stop") + ", so this tick does nothing; it goes on with: "
             console.say(stopped + command("start"))
         return FINE
-    at = reckoned(site, console.now, doubt=args.doubt_clock)
-    call = Call(link=args.link, bad_nodes=bad_nodes_of(args.avoid), clock_verified=at.clock_verified)
-    ticked = tick(at.site, at.now, call)
+    site, now = reckoned(site, console.now, doubt=args.doubt_clock)
+    ticked = tick(site, now, Call(link=args.link, bad_nodes=bad_nodes_of(args.avoid)))
     report(ticked, console, site.settings.timezone)
     if args.link and ticked.unreachable:
         return NO_ANSWER

@@ -151,9 +151,8 @@ def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side:
     from cronhpc.engine.site import reckoned
     from cronhpc.tick import tick
 
-    at = reckoned(site, now)
-    call = Call(only=entry_id(name), rerun=rerun, side_by_side=side_by_side, clock_verified=at.clock_verified)
-    return tick(at.site, at.now, call)
+    site, now = reckoned(site, now)
+    return tick(site, now, Call(only=entry_id(name), rerun=rerun, side_by_side=side_by_side))
 
 
 def _later(console: Console, once: Callable[[Site, int], Report], seconds: float) -> Report:

@@ -305,12 +305,10 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
     if look.unanswered:
         return not_done(f"the batch system does not answer: {look.unanswered}")
     try:
-        site = console.site()
-        at = reckoned(site, console.again().now)
+        site, now = reckoned(console.site(), console.again().now)
         how = started(site.paths)
         whole = (how is not None and not how.way(site.batch.dialect).daemon) or console.keeps_series_only(paths)
-        scope = Scope.ALL if whole else Scope.SWITCHES
-        report = tick(at.site, at.now, Call(scope=scope, clock_verified=at.clock_verified))
+        report = tick(site, now, Call(scope=Scope.ALL if whole else Scope.SWITCHES))
     except (CronhpcError, OSError) as error:
         return not_done(str(error))
     queue = report.world.queue

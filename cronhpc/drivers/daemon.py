@@ -333,10 +333,9 @@ class Daemon:
     def _pass(self, site: Site) -> Report:
         """One tick, by the clock that is right."""
         mine = int(self.clock())
-        at = reckoned(site, mine + self.off, doubt=self.doubt)
-        self.off, self.doubt = at.now - mine, self.doubt and not at.clock_verified
-        verified = at.clock_verified
-        return tick(at.site, at.now, Call(self.link, by_daemon=True, bad_nodes=self.bad_nodes, clock_verified=verified))
+        site, now = reckoned(site, mine + self.off, doubt=self.doubt)
+        self.off, self.doubt = now - mine, self.doubt and not site.clock_verified
+        return tick(site, now, Call(self.link, by_daemon=True, bad_nodes=self.bad_nodes))
 
     def _complain(self, what: str, error: Exception) -> None:
         """Tell of an error only when it differs from the last."""

@@ -94,6 +94,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         states=memory.entries,
         kept=kept,
         call=call,
+        clock_verified=site.clock_verified,
     )
     world, of_claims = _with_jobs(paths, batch, world)
     world = with_switches(site, world)

@@ -43,6 +43,7 @@ class Site:
     cache: Cache = field(default_factory=Cache)
     problems: tuple[Problem, ...] = ()  # rows of the settings that cannot be used
     disk_clock: DiskClock = field(default_factory=DiskClock)  # of no device: not looked at
+    clock_verified: bool = False  # the batch system has said what time it is, whatever this machine's clock says
 
     @property
     def changes(self) -> SiteChanges:
@@ -255,39 +256,32 @@ def machine_zone_key() -> str:
 _MINUTE, _YEAR = 60, 366 * 86400
 
 
-@dataclass(frozen=True, slots=True)
-class Reckoned:
-    """The instant to go by. `clock_verified`: the batch system has said so. `site`: with a wrong clock as a problem."""
-
-    site: Site
-    now: int
-    clock_verified: bool = False
-
-
-def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
+def reckoned(site: Site, now: int, *, doubt: bool = False) -> tuple[Site, int]:
     """`now` as it is, by one stat, where it fits the last tick's; else what the batch system says. Raises OSError.
+
+    The site is told whether that has said so, and of a wrong clock as a problem.
 
     `doubt`: Slurm and this node differ on when the link began, so it is asked in any case, and minutes count.
     """
     noted = expected(site.paths)
     if not doubt and noted is not None and noted[0] <= now + CLOCKS_APART and now <= noted[1]:
-        return Reckoned(site, now)
+        return site, now
     try:
         right = site.batch.clock()
     except BatchError:
-        return Reckoned(site, now)
+        return site, now
     if right is None:
         right = _long_before(site.paths.state, now, noted[1] if noted else now)
         if right is None:
-            return Reckoned(site, now)
+            return site, now
         off = f"{(now - right) // 86400} days ahead of the file system's"
     elif abs(right - now) <= (_MINUTE if doubt else CLOCKS_APART):
-        return Reckoned(site, now, clock_verified=True)
+        return replace(site, clock_verified=True), now
     else:
         off = f"{abs(right - now) // 60} minutes {'behind' if right > now else 'ahead of'} the batch system's"
     fix = f"Tell the administrators: the clock of {site.host} wants ntp."
     problem = Problem("W360", f"this machine's clock is {off}, which is used.", fix)
-    return Reckoned(replace(site, problems=(*site.problems, problem)), right, clock_verified=True)
+    return replace(site, problems=(*site.problems, problem), clock_verified=True), right
 
 
 def _long_before(state: Path, now: int, awaited: int) -> int | None:
@@ -304,17 +298,14 @@ def _long_before(state: Path, now: int, awaited: int) -> int | None:
 _FAR = 300  # seconds: a clock that far off is told of, and not counted by
 
 
-def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) -> Site:
-    """With the clock that stamps the cron directory's files, against the one that `now` is of.
-
-    `clock_verified`: the batch system has said that it is `now`, whatever this machine's clock says.
-    """
+def by_its_disks_clock(site: Site, now: int) -> Site:
+    """With the clock that stamps the cron directory's files, against the one that `now` is of."""
     try:
         clock = disk_clock(site.paths.state)
     except OSError:
         return site
     ahead = clock.ahead
-    if clock_verified:
+    if site.clock_verified:
         off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
         ahead += off if abs(off) > _CORRECTED else 0
     if abs(ahead) >= _TOLD:

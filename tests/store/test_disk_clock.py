@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Call, Done, Obstacle, Settings
+from cronhpc.cron.values import replace
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import by_its_disks_clock, open_site
 from cronhpc.store import entries, files, switches
@@ -63,7 +64,7 @@ def test_where_slurm_has_corrected_this_machines_clock_files_are_dated_rightly_a
     monkeypatch.setattr(
         "cronhpc.engine.site.disk_clock", lambda _: DiskClock(-200, 7)
     )  # the machine is 200 s ahead of all
-    looked = by_its_disks_clock(site, real() - 200, clock_verified=True)
+    looked = by_its_disks_clock(replace(site, clock_verified=True), real() - 200)
     assert looked.disk_clock is not None
     assert abs(looked.disk_clock.ahead) <= 2
 

@@ -231,7 +231,6 @@ class Call:
     link: str = ""  # the job id of the scheduler's job that it runs in
     by_daemon: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but where Way.runs_ahead
     bad_nodes: tuple[BadNode, ...] = ()  # those that links could not work on
-    clock_verified: bool = False  # the batch system has said that it is `now`
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
     rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
     side_by_side: bool = False  # of that entry: also while a run of it has not ended
@@ -270,6 +269,7 @@ class World:
     kept: SchedulerState = field(default_factory=SchedulerState)
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     call: Call = SCHEDULED
+    clock_verified: bool = False  # the batch system has said that it is `now`
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     dialect: Dialect = SLURM  # whose words advice has
     _made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # by what makes it
@@ -287,7 +287,7 @@ class World:
 
         Where our own clock is behind the file system's, stamps up to that one are believed.
         """
-        usual = CLOCKS_APART if self.call.clock_verified else _DAY
+        usual = CLOCKS_APART if self.clock_verified else _DAY
         room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.via.runs_ahead else usual
         return max(self.now + room, self.disk_clock)
 
