@@ -110,6 +110,7 @@ class Seen:
 
     newest: Mapping[str, int]  # entry id -> newest scheduled slot that has ended
     claimed: Mapping[str, Collection[int]]  # entry id -> slots that have a claim
+    believed: int  # as World has it: asked for each entry
 
     @classmethod
     def of(cls, world: World) -> Seen:
@@ -129,22 +130,24 @@ class Seen:
         for entry, logged in world.logged.items():  # whole minutes: `run` makes slots at any second
             scheduled = [slot for slot in logged if logged[slot] and slot <= believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
-        return cls(newest, claimed)
+        return cls(newest, claimed, believed)
 
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
         claimed = self.claimed.get(entry_id(entry.name), frozenset[int]())
         newest = self.newest.get(entry_id(entry.name), 0)
-        used = max(_used_by_itself(world, entry, state), newest)
         key = schedule_key(entry)
-        first, restored = state.next_slot, world.kept.restored
-        lost = [_of_old_schedule(entry, state, (max(state.watermark, newest), used), claimed)]
+        is_changed = state.schedule_key not in {"", key}
+        used = max(self._used_by_itself(world, entry, state, is_changed=is_changed), newest)
+        first, restored, lost = state.next_slot, world.kept.restored, []
+        if is_changed:
+            lost.append(_of_old_schedule(entry, state, (max(state.watermark, newest), used), claimed))
         if used < restored and not (state.schedule_key == key and first is not None and first > restored):
             why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
             lost.append(_missed(entry, schedule_of(entry), (used, restored), why, claimed))
             used = restored
         computed = None
-        by_clock_ahead = max(state.watermark, world.kept.last_tick or 0) > world.believed
+        by_clock_ahead = max(state.watermark, world.kept.last_tick or 0) > self.believed
         if state.schedule_key != key or first is None or first <= used or by_clock_ahead:
             first = _free(schedule_of(entry), used, claimed)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
@@ -162,9 +165,18 @@ class Seen:
         known = first if state.watermark else None
         return Due(runs, following, entry, claimed, _as_one([*lost, missed]), known, computed)
 
+    def _used_by_itself(self, world: World, entry: Entry, state: EntryState, *, is_changed: bool) -> int:
+        """Up to where slots are used up, as far as the entry and its state tell."""
+        used = state.watermark
+        if used > self.believed:  # stamped by a clock that was ahead
+            used = world.now
+        if used < _FIRST or is_changed:
+            used = max(used, min(entry.born, world.now))  # new, or a changed schedule: earlier slots are not its own
+        return used
+
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> Skip | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
-        if state.watermark <= world.believed:
+        if state.watermark <= self.believed:
             return None
         seen = max(self.newest.get(entry_id(entry.name), 0), min(entry.born, world.now))
         latest = schedule_of(entry).latest_before(world.now, seen)
@@ -244,21 +256,11 @@ def _caught_up(
     return tuple(runs), None if older is None else _missed(entry, schedule, (first - 1, older), why, claimed)
 
 
-def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
-    """Up to where slots are used up, as far as the entry and its state tell."""
-    used = state.watermark
-    if used > world.believed:  # stamped by a clock that was ahead
-        used = world.now
-    if used < _FIRST or (state.schedule_key and state.schedule_key != schedule_key(entry)):
-        used = max(used, min(entry.born, world.now))  # new, or a changed schedule: earlier slots are not its own
-    return used
-
-
 def _of_old_schedule(
     entry: Entry, state: EntryState, between: tuple[int, int], claimed: Collection[int]
 ) -> Skip | None:
     """Slots of the schedule of before that had come, and were not run, when that was changed."""
-    if state.schedule_key in {"", schedule_key(entry)} or between[0] < _FIRST:
+    if between[0] < _FIRST:
         return None
     try:
         text, timezone, hash_key = state.schedule_key.split("|", 2)
@@ -271,8 +273,10 @@ def _of_old_schedule(
 def _as_one(missed: Iterable[Skip | None]) -> Skip | None:
     """What is missed for several reasons, the oldest first, as one row."""
     skips = [each for each in missed if each is not None]
+    if not skips:
+        return None
     detail = "; then ".join(each.detail for each in skips)
-    return replace(skips[-1], count=sum(each.count for each in skips), detail=detail) if skips else None
+    return replace(skips[-1], count=sum(each.count for each in skips), detail=detail)
 
 
 def _after_outage(world: World) -> bool:

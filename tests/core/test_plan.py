@@ -686,7 +686,7 @@ def test_a_clock_that_is_behind_leaves_no_stamp_on_a_new_entry() -> None:
     assert w.entries[0].born > w.now
 
     def stamp(world: World, state: EntryState) -> int | None:
-        computed = Seen.of(w).due(world, world.entries[0], state).computed
+        computed = Seen.of(world).due(world, world.entries[0], state).computed
         return computed[2] if computed else None
 
     assert stamp(w, EntryState()) == 0
