@@ -16,7 +16,7 @@ from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import parse
 from cronhpc.cron.values import replace
 from cronhpc.cron.zones import zone_of
-from cronhpc.store import history, scheduler
+from cronhpc.store import history
 from cronhpc.store.decode import MisfitError
 from cronhpc.store.files import DirectoryError, Paths, own_folder, read_json, write_out
 from cronhpc.store.switches import of_directory
@@ -174,7 +174,6 @@ def facts(console: Console) -> Status:
         backend=site.batch.dialect.name,
         owner=site.user,
         host=site.host,
-        stopped=scheduler.marks(paths).stopped,
         series_only=console.keeps_series_only(paths),
         used=status.used_of(site.cache),
     )

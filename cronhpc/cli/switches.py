@@ -29,7 +29,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.store import lease, memory, scheduler
+from cronhpc.store import lease, memory
 from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import started
 from cronhpc.store.switches import check_name, is_where_it_says, of_directory, set_switch, unset_switch
@@ -325,8 +325,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
 
     if console.keeps_series_only(paths):
         return None
-    stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
-    facts = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
+    facts = chain.facts(report.world, report.plan, report.outcomes, ticked=report.world.call.whole)
     state = chain.health(facts, answers=True, entries=1, now=report.world.now)
     return None if state in chain.FINE | chain.LIMPS else command("start")
 

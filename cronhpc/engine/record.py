@@ -511,7 +511,6 @@ class _Keeper:
             backend=self.site.batch.dialect.name,
             owner=self.site.user,
             host=self.site.host,
-            stopped=scheduler.marks(self.site.paths).stopped,
             used=status.used_of(self.site.cache),
         )
         problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, told_too=True))

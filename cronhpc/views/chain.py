@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cronhpc.views.style import Style
 
 
-def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> Chain:
+def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool) -> Chain:
     """What is known of the chain, the tick's own doings included."""
     of_chain = links.Links.of(world)
     chain = world.chain
@@ -52,7 +52,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
     running = [job.id for job in of_chain.running] or ([world.call.link] if world.call.link else [])
     return Chain(
         wanted=chain.wanted,
-        stopped=stopped,
+        stopped=chain.stopped,
         by_links=chain.by_links,
         by_daemon=world.call.by_daemon,
         disabled=str(chain.disabled or ""),

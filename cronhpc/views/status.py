@@ -59,7 +59,6 @@ class About:
     backend: str
     owner: str = ""
     host: str = ""
-    stopped: bool = False  # `cronhpc stop` was called
     series_only: bool = False  # it is no cron directory, but where `again` keeps its records without one
     used: tuple[int, int] | None = None  # the scheduler's own jobs in 30 days, and their CPU seconds
 
@@ -102,7 +101,7 @@ def facts(
         batch=Batch(about.backend, world.queue is not None, world.queue_error, world.accounting.trouble or None),
         series_only=about.series_only,
         cost=Cost(30, *about.used) if about.used else None,
-        chain=chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
+        chain=chain.facts(world, plan, outcomes, ticked=ticked),
         entries=(*map(index.entry, world.entries), *filter(None, map(index.series, world.series))),
         deleted=index.deleted(),
         trouble=trouble if ticked else _still_wanted(before, plan),

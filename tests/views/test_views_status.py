@@ -331,8 +331,8 @@ def test_the_chain_in_a_line(world: World, line: str) -> None:
 
 
 def test_stopped_on_purpose_is_said() -> None:
-    about = replace(ABOUT, stopped=True)
-    known = status.facts(NOT_STARTED, plan(NOT_STARTED), STATES, about)
+    stopped = replace(NOT_STARTED, chain=replace(NOT_STARTED.chain, stopped=True))
+    known = status.facts(stopped, plan(stopped), STATES, ABOUT)
     assert render(known, style()).splitlines()[1] == "chain   stopped by cronhpc stop; no tick yet  cronhpc start"
 
 
