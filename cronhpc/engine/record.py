@@ -199,7 +199,7 @@ class _Keeper:
                 self.given_up[text] = job_id, at
                 continue
             name = self.names.get(key.entry, key.entry)
-            row = self._finished_row(key, name, with_log(self.world, key, job_end, job_id), job_id)
+            row = with_log(self.world, key, job_end, job_id).row(key, name, job_id, self.world.now)
             self.rows.append(row)
             state = self.states.get(name)
             if state is not None and state.last.get("key") == text:
@@ -272,7 +272,7 @@ class _Keeper:
 
     def _ended(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None, retry_at: int | None) -> None:
         state = self.states.get(name, NEW_STATE)
-        row = self._finished_row(key, name, job_end, job_id)
+        row = job_end.row(key, name, job_id, self.world.now)
         self.rows.append(row)
         if job_end.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
             self.given_up[str(key)] = job_id, self.world.now
@@ -294,10 +294,6 @@ class _Keeper:
         """It was told when it ended; as no further attempt comes, it counts."""
         state, alike = self.states.get(name, NEW_STATE), replace(job_end, node="")
         self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
-
-    def _finished_row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> HistoryRow:
-        row: HistoryRow = {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
-        return {**job_end.row, **row, "job": job_id, "by_hand": key.by_hand, "at": self.world.now}
 
     def _believed(self, slot: int) -> bool:
         """False: it was made while a clock was ahead, and is not to stand before all that come."""

@@ -82,7 +82,7 @@ def _switch_deed(row: HistoryRow) -> str:
 
 def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> HistoryRun:
     """The same of an attempt that has ended and is not in history yet."""
-    return run_facts({**job_end.row, "entry": name, "key": str(key), "job": job_id})
+    return run_facts(job_end.row(key, name, job_id, 0))
 
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> LiveRun:

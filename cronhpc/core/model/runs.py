@@ -200,11 +200,11 @@ class JobEnd:
     log: str = ""  # path relative to the cron directory
     tasks: str = ""  # of an array: those that failed, as sbatch takes them ("3", "1-2,5"); "": not known, or no array
 
-    @property
-    def row(self) -> HistoryRow:
-        """What is known of it, as a part of a row."""
+    def row(self, key: Key, name: str, job_id: str | None, now: int) -> HistoryRow:
+        """What is known of it, and of which attempt it is the end."""
         known: Any = set_fields(self) | {"result": str(self.result)}
-        row: HistoryRow = known
+        known |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
+        row: HistoryRow = known | {"job": job_id, "by_hand": key.by_hand, "at": now}
         return row
 
 
