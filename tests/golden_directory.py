@@ -45,7 +45,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
 from tests.view_situations import NOW, at
-from tests.worlds import waits_for
+from tests.worlds import waits_for, write_end
 
 ID = "ab12cd"
 OLD = at("10:00", 18)  # when all scripts but the new one were put there
@@ -336,7 +336,7 @@ def _claims(paths: Paths) -> None:
     key = Key("fetch", at("13:00"))
     claims.make(key, "fetch", "login1:1:aa", at("13:00:02"))
     failed = JobEnd(Result.FAILED, 22, None, at("13:00:04"), at("13:00:20"), at("13:00:31"), "cpu4")
-    claims.finish(key, "fetch", failed, "4772", now=at("13:02"), retry_at=at("14:15"))
+    write_end(claims, key, "fetch", failed, "4772", now=at("13:02"), retry_at=at("14:15"))
 
 
 def row(name: str, slot: int, result: str = "ok", **facts: Any) -> Any:

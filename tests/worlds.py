@@ -23,6 +23,7 @@ from cronhpc.core.model import (
     Finish,
     Hold,
     Job,
+    JobEnd,
     KeepLink,
     Key,
     LeaveChain,
@@ -47,6 +48,7 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.plan import plan
+from cronhpc.store.claims import Claims
 
 DAY = "2026-11-27"
 ID = "ab12cd"
@@ -94,6 +96,14 @@ def entry(name: str = "e", schedule: str = "0 * * * *", *, born: str = "2026-01-
         job_name=more.pop("job_name", name),
         **more,
     )
+
+
+def write_end(
+    claims: Claims, of: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
+) -> None:
+    """Write the end of `of` into its claim, as act does."""
+    claims.write_end(Finish(of, name, job_end, retry_at, job_id), now)
+    claims.drop_steps_of([of])
 
 
 def state(watermark: str | None = None, **more: Any) -> EntryState:

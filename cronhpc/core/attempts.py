@@ -1,7 +1,15 @@
 """Attempts that are claimed: how they ended, and what is to be done: adopt, release, cancel, finish, try again.
 
 Whatever died between two steps left at worst a held job with a token. It cannot run and cannot vanish by itself, so the
-next tick finds it: adopts it (claim without id), releases it (id recorded), or cancels it (another id is recorded).
+next tick finds it, and `decide` says what is done, by what store/claims.py lists of it:
+
+    claimed      a job with its token is adopted; without one it is submitted again, or its slot is told of
+    submitted    its held job is released, unless a switch or a suspension stands: then it goes
+    releasing    released once more, as nobody knows whether that was sent
+    released     waited for, and finished as its job ended; before its slot it may be taken back: claimed, once more
+    finished     tried again where it failed and may be; forgotten when a later one has ended (engine/record.py)
+
+Right before each of these act asks whether it still stands (`Meanwhile`): of ticks at once the first has its way.
 """
 
 from __future__ import annotations
@@ -9,7 +17,7 @@ from __future__ import annotations
 import re
 
 from cronhpc.core import slots, stop
-from cronhpc.core.identity import TWO_LOOKS, absences, records, unknown
+from cronhpc.core.identity import TWO_LOOKS, absences, is_queued, records, unknown
 from cronhpc.core.model import (
     CLOCKS_APART,
     ENDS,
@@ -25,6 +33,7 @@ from cronhpc.core.model import (
     Finish,
     JobEnd,
     Key,
+    Obstacle,
     Reason,
     Release,
     Result,
@@ -40,7 +49,8 @@ from cronhpc.script.dialect import SLURM, Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Claim, Decision, Entry, Job, World
 
@@ -410,14 +420,21 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
     yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(job, known)))
 
 
-def _too_late(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
+def _barred(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
+    """Why a run is not to begin, as its end tells it."""
     if entry is None:
         return JobEnd(Result.MISSED, detail="its entry is gone")
     switch = stop.switch_on(world, entry)
     if switch is not None:
         return JobEnd(Result.STOPPED, detail=switch.said)
-    if suspended := _suspended(world, claim, entry):
-        return JobEnd(Result.SUSPENDED, detail=suspended)
+    suspended = _suspended(world, claim, entry)
+    return JobEnd(Result.SUSPENDED, detail=suspended) if suspended else None
+
+
+def _too_late(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
+    barred = _barred(world, claim, entry)
+    if barred is not None or entry is None:
+        return barred
     deadline = _deadline(claim, entry)
     if deadline is not None and world.now > deadline:
         why = slots.cause(world.states.get(entry.name))
@@ -536,18 +553,13 @@ def _suspended(world: World, claim: Claim, entry: Entry | None) -> str:
 
 
 def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
-    switch = stop.switch_on(world, entry) if entry is not None else None
-    if held and claim.holds and claim.key.slot > world.now and (switch is not None or _suspended(world, claim, entry)):
-        return  # just adopted: with its id on disk the next look takes it back, with the other slots to come
-    if held and (suspended := _suspended(world, claim, entry)):
-        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key)
-        yield Finish(claim.key, claim.name, JobEnd(Result.SUSPENDED, detail=suspended), job_id=job_id)
-        return
-    if switch is not None and held:
-        yield Cancel(job_id, f"{switch.title} stands", key=claim.key)
-        yield Finish(claim.key, claim.name, JobEnd(Result.STOPPED, detail=switch.said), job_id=job_id)
-        return
-    yield Release(claim.key, job_id, marked=not held)
+    barred = _barred(world, claim, entry) if held and entry is not None else None
+    if barred is None:
+        yield Release(claim.key, job_id, marked=not held)
+    elif not claim.holds or claim.key.slot <= world.now:
+        yield Cancel(job_id, barred.detail, key=claim.key)
+        yield Finish(claim.key, claim.name, barred, job_id=job_id)
+    # else just adopted: with its id on disk the next look takes it back, with the other slots to come
 
 
 def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
@@ -566,20 +578,18 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
 def withdrawals(world: World) -> Iterator[Withdraw]:
     """All runs that wait for a slot to come, taken back by `stop`: nobody is to come after them."""
     for claim in world.claims if world.queue is not None else ():
-        if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED:
+        to_come = claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED
+        if to_come and (not claim.job_id or is_queued(world, claim)):
             yield Withdraw(claim.key, claim.name, claim.job_id or "", "the scheduler is stopped", drops=True)
 
 
 def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:
     """A piece that waits for its time goes when its series does, or is stopped."""
-    if entry is None:
-        why, result = "its entry is gone", Result.CANCELLED
-    elif (switch := stop.switch_on(world, entry)) is not None:
-        why, result = switch.said, Result.STOPPED
-    else:
-        return
-    yield Cancel(job_id, why, key=claim.key, only="ahead")
-    yield Finish(claim.key, claim.name, JobEnd(result, detail=why))
+    barred = _barred(world, claim, entry)
+    if barred is not None:
+        yield Cancel(job_id, barred.detail, key=claim.key, only="ahead")
+        result = barred.result if entry is not None else Result.CANCELLED
+        yield Finish(claim.key, claim.name, replace(barred, result=result))
 
 
 def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:
@@ -604,6 +614,107 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
     once_more = not world.has_run(_next(claim.key)) and not suspension(world, entry)
     again = retry_at(entry, claim, job_end, deadline, world.now) if once_more else None
     yield Finish(claim.key, claim.name, job_end, retry_at=again)
+
+
+# --- whether a decision still stands ---------------------------------------------------------------------------------
+#
+# A tick may stand still between its look and its act, for as long as a machine sleeps, and others go on. So act asks
+# once more about each decision, right before its effect, by what the disk says of the claim then.
+
+
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """A decision, and what has become of its claim since; None: there is no claim."""
+
+    decision: Any
+    known: Claim | None  # as the tick has read it, and as its own steps have made it since
+    now: Claim | None  # as it is on disk
+    clock: int = 0  # the time by then
+    listed: Job | None = None  # the decision's job, where a list of after its cancelling shows it still
+
+    @property
+    def job(self) -> str | None:
+        return self.now.job_id if self.now is not None else None
+
+    @property
+    def known_job(self) -> str | None:
+        return self.known.job_id if self.known is not None else None
+
+    @property
+    def is_over(self) -> bool:
+        """Finished since, or finished and forgotten."""
+        known = self.known.state if self.known is not None else None
+        return self.now is None or (self.now.state is ClaimState.FINISHED and known is not ClaimState.FINISHED)
+
+    @property
+    def has_come(self) -> bool:
+        return bool(self.decision.key.slot <= self.clock)
+
+    @property
+    def is_its_job(self) -> bool:
+        """Whether the decision's job is the recorded one."""
+        return self.job is not None and bool(self.job == self.decision.job_id)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether its claim is at another step."""
+        return self.now is None or self.known is None or self.now.state is not self.known.state
+
+    def objection(self) -> str:
+        """Why the decision does not stand any more, in words; "" where it does."""
+        objections = (why for why, holds in _OBJECTIONS.get(type(self.decision), ()) if holds(self))
+        return next(objections, "").format(job=self.job or getattr(self.decision, "job_id", ""))
+
+
+_OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool]]]] = {
+    Adopt: (),  # who writes its id first has it
+    Submit: (  # for a claim that was there
+        ("it was finished meanwhile", lambda it: it.is_over),
+        ("job {job} is there still", lambda it: it.job is not None),
+    ),
+    Release: (
+        ("it was finished meanwhile", lambda it: it.is_over and not it.is_its_job),
+        ("job {job} was recorded for it meanwhile", lambda it: not it.is_its_job),
+        ("another tick has released job {job}", lambda it: it.has_moved),
+    ),
+    Finish: (
+        ("it was finished meanwhile", lambda it: it.is_over),
+        ("", lambda it: it.known is not None and it.known.damaged),  # no record tells its job
+        ("its job was taken back meanwhile", lambda it: it.job is None and it.known_job is not None),
+        ("job {job} was submitted for it meanwhile", lambda it: it.job != it.known_job),
+    ),
+    Cancel: (
+        ("its slot has come", lambda it: it.decision.only == "ahead" and it.has_come),
+        ("", lambda it: it.decision.only != "held" or not it.is_its_job),  # released, as is known; or a twin
+        ("it was recorded for its claim meanwhile", lambda it: it.job != it.known_job),
+        ("it was released meanwhile", lambda it: it.has_moved),
+    ),
+    Withdraw: (
+        ("its slot has come", lambda it: bool(it.decision.job_id) and not it.decision.gone and it.has_come),
+        (Obstacle.SHOWN, lambda it: it.listed is not None and it.listed.waits),
+        ("job {job} has begun", lambda it: it.listed is not None),
+        ("another tick has gone on with it", lambda it: (it.job or "") != it.decision.job_id),
+        ("it was finished meanwhile", lambda it: it.now is not None and it.is_over),
+    ),
+}
+
+
+def had_its_turn(
+    key: Key, claims: Mapping[Key, Claim], state: EntryState, believed: int, *, archived: bool = False
+) -> bool:
+    """Whether the attempt `key`, just claimed, has had its turn already: another tick has gone past its slot.
+
+    `claims`: those on disk since, of which an end that uses up its slot is left also where `state` was lost. Slots
+    later than `believed` come from a wrong clock. `archived`: history has the attempt.
+    """
+    if key.by_hand:
+        return archived if key.attempt > 1 else state.last.get("key") == str(key)
+    if key.attempt > 1:
+        return replace(key, attempt=key.attempt - 1) not in claims  # which is archived: the further one has been made
+    later = (each for each in claims.values() if each.key.entry == key.entry and key < each.key)
+    later = (each for each in later if not each.key.by_hand and each.key.slot <= believed)
+    used_up = key.slot <= state.watermark <= believed
+    return used_up or any(each.key.slot == key.slot or key.slot <= each.used_up for each in later)
 
 
 def _next(key: Key) -> Key:

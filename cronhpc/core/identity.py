@@ -367,6 +367,11 @@ def unlisted(world: World) -> Iterator[Job]:
             yield job
 
 
+def is_queued(world: World, claim: Claim) -> bool:
+    """Whether its job is in the queue, as that shows, or was submitted too lately for that: else it may have begun."""
+    return claim.job_id in world.jobs() or any(job.id == claim.job_id for job in unlisted(world))
+
+
 def queued(world: World) -> int:
     """How many jobs of this user are in the queue as a limit counts them, with those that it does not show yet."""
     listed = {(job.id, job.tasks) for job in world.listed if job.live}

@@ -19,7 +19,7 @@ from itertools import accumulate
 
 from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.attempts import suspended_now
-from cronhpc.core.identity import Absence, Lives, counted, queued, runs
+from cronhpc.core.identity import Absence, Lives, counted, is_queued, queued, runs
 from cronhpc.core.model import (
     NEW_STATE,
     Claim,
@@ -314,6 +314,7 @@ def _places(
         row
         for each in in_order[fit:]
         if isinstance(each, Claim) and each.state is ClaimState.RELEASED and not each.taken_back
+        if is_queued(world, each)
         for row in attempts.taken_back(world, each, world.known().get(each.key.entry), why)
     ]
     return sum(isinstance(each, Submit) for each in in_order[:fit]) + (not going), late

@@ -11,7 +11,6 @@ from functools import partial
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Submission, Unreachable
 from cronhpc.core import model
-from cronhpc.core.attempts import with_log
 from cronhpc.core.chain import (
     SPARE,
     bad_nodes_text,
@@ -21,15 +20,15 @@ from cronhpc.core.chain import (
     link_options,
     record_of,
 )
-from cronhpc.core.model import Decision, Done, Job, Key, Obstacle, Outcome, Plan, World, token
+from cronhpc.core.model import Decision, Done, Job, Obstacle, Outcome, Plan, World, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
-from cronhpc.engine.submit import Progress, Submitter
+from cronhpc.engine.submit import Submitter
 from cronhpc.store import scheduler, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     from cronhpc.engine.site import Site
@@ -39,12 +38,11 @@ if TYPE_CHECKING:
 _AT_ONCE = 64  # ends that are written between two looks at the disk
 
 
-class Actor(Progress):
+class Actor(Submitter):
+    """Carries a plan out: `carry_out`."""
+
     def __init__(self, site: Site, world: World, looked: float | None = None) -> None:
         super().__init__(site, world, looked)
-        self.submitter = Submitter(self)
-        self.not_cancelled: set[Key] = set()
-        self.adopted: set[Key] = set()
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.link_refused = ""
         self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
@@ -58,10 +56,11 @@ class Actor(Progress):
             ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
             (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
             (model.Finish, self._finish),
-            (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
-            (model.Submit, self.submitter.submit),
+            (model.Release, self.release),  # held, these may be what fills the site's limits
+            (model.Submit, self.submit),
             (model.Hold, partial(self._one_by_one, self._hold)),
             (model.Unhold, partial(self._one_by_one, self._unhold)),
+            (model.Skip, self._skip),
         )
         self.plan = plan
         self.link_refused = self._refused_link(plan)
@@ -81,8 +80,6 @@ class Actor(Progress):
         """
         for row in rows:
             if asks and self.unreachable:
-                if isinstance(row, model.Cancel):
-                    self.not_cancelled.add(row.key)
                 self.note(row, Done.PASSING, f"not tried: {self.unreachable}", cause=self.unreachable)
                 continue
             try:
@@ -116,15 +113,10 @@ class Actor(Progress):
         return None
 
     def _cancel(self, cancel: model.Cancel) -> str | None:
-        """What is to go has not begun. This tick may have been stopped since it looked, so the disk is asked again."""
-        if self._has_gone_on(cancel):
-            self.not_cancelled.add(cancel.key)
-            return "it was released meanwhile"
-        try:
-            self.site.batch.cancel([cancel.job_id], pending_only=True)
-        except BatchError:
-            self.not_cancelled.add(cancel.key)
-            raise
+        """What is to go has not begun."""
+        if why := self._meanwhile([cancel])[0].objection():
+            return why
+        self.site.batch.cancel([cancel.job_id], pending_only=True)
         return None
 
     def _withdraw(self, rows: Sequence[model.Withdraw]) -> None:
@@ -146,38 +138,26 @@ class Actor(Progress):
         except BatchError as error:
             self.failed(error)
             failed = error.text
-        for row in rows:
-            try:
-                done, why = self._withdrawn(row, live, failed)
-            except OSError as error:
-                done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
-            self.note(row, done, why, obstacle=Obstacle.SHOWN if why == Obstacle.SHOWN else None)
-            self.submitter.frees |= done is Done.PASSING or (row.job_id in live and live[row.job_id].waits)
-
-    def _withdrawn(self, row: model.Withdraw, live: Mapping[str, Job], failed: str) -> tuple[Done, str]:
-        """Whether its claim has no job any more, or why it has. Raises OSError."""
-        if row.job_id and not row.gone:
-            if failed:
-                return Done.PASSING, failed
-            if row.key.slot <= self.clock:
-                return Done.REFUSED, "its slot has come"
-        if row.job_id in live:
-            return Done.REFUSED, Obstacle.SHOWN if live[row.job_id].waits else f"job {row.job_id} has begun"
-        if (self.claims.job_id(row.key) or "") != row.job_id:
-            return Done.REFUSED, "another tick has gone on with it"
-        self.claims.end_job(row.key, row.job_id)
-        if row.drops:
-            self.claims.give_up(row.key)
-        return Done.OK, ""
-
-    def _has_gone_on(self, cancel: model.Cancel) -> bool:
-        """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
-        key = cancel.key
-        if cancel.only == "ahead":
-            return key.slot <= self.clock
-        if cancel.only != "held" or self.claims.job_id(key) != cancel.job_id:
-            return False
-        return self._believed(key) != cancel.job_id or not self.claims.awaits_release(key)
+        try:
+            since = self._meanwhile(rows, live)
+        except OSError as error:
+            self.outcomes += (Outcome(row, Done.PASSING, f"{error.strerror}: {error.filename}") for row in rows)
+            return
+        for it in since:
+            row, why = it.decision, it.objection()
+            done, obstacle = Done.REFUSED if why else Done.OK, Obstacle.SHOWN if why == Obstacle.SHOWN else None
+            if failed and row.job_id and not row.gone:
+                done, why = Done.PASSING, failed
+            elif not why:
+                try:
+                    self.claims.end_job(row.key, row.job_id)
+                    if row.drops:
+                        self.claims.give_up(row.key)
+                except OSError as error:
+                    done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
+                else:
+                    self._is_now(row.key, model.ClaimState.CLAIMED, None)
+            self.note(row, done, why, obstacle=obstacle)
 
     # --- the chain
 
@@ -277,54 +257,30 @@ class Actor(Progress):
     def _adopt(self, adopt: model.Adopt) -> str | None:
         if not self.claims.record(adopt.key, adopt.job_id, self.clock):
             return "another id was recorded meanwhile"
-        self.adopted.add(adopt.key)
+        self._is_now(adopt.key, model.ClaimState.SUBMITTED, adopt.job_id)
         return None
 
-    def _believed(self, key: Key) -> str | None:
-        """The job that this tick was planned with."""
-        claim = self.world.claimed().get(key)
-        return claim.job_id if claim is not None else None
-
     def _finish(self, rows: Sequence[model.Finish]) -> None:
-        """Some at a time: one listing tells where each of them stands, and one sync makes their ends durable."""
-        for some in (rows[at : at + _AT_ONCE] for at in range(0, len(rows), _AT_ONCE)):
-            written: Sequence[model.Finish] = some
-            try:
-                recorded = self.claims.job_ids(row.key for row in some)
-                written = [row for row in some if self._written(row, recorded)]
-                self.claims.sync()
-                self.claims.drop_steps_of(row.key for row in written)
-            except OSError as error:
-                for row in written:
-                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
-            else:
-                for row in written:
-                    self.note(row, Done.OK)
+        """Some at a time, but those whose job could not be cancelled."""
+        failed = (each.decision for each in self.outcomes if each.done is not Done.OK)
+        stays = {decision.key for decision in failed if isinstance(decision, model.Cancel)}
+        for row in rows:
+            if row.key in stays:
+                self.note(row, Done.REFUSED, "its job could not be cancelled: looked at again")
+        ends = [row for row in rows if row.key not in stays]
+        for some in (ends[at : at + _AT_ONCE] for at in range(0, len(ends), _AT_ONCE)):
+            self.outcomes += self._end(some)
 
-    def _written(self, finish: model.Finish, recorded: Mapping[Key, str | None]) -> bool:
-        """Whether its end is written by now; else why not is noted."""
-        job_id = recorded.get(finish.key)
-        refused = ""
-        if finish.key in self.not_cancelled:
-            refused = "its job could not be cancelled: looked at again"
-        elif finish.key not in recorded:
-            refused = "it was finished meanwhile"
-        elif job_id and job_id != self._believed(finish.key) and finish.key not in self.adopted:
-            refused = f"job {job_id} was submitted for it meanwhile"
-        if refused:
-            self.note(finish, Done.REFUSED, refused)
-            return False
-        job_id = job_id or finish.job_id
-        job_end, again = with_log(self.world, finish.key, finish.job_end, job_id), finish.retry_at
-        before = self.world.claimed().get(finish.key)
-        at = max(self.world.now, before.at if before is not None else 0)  # by whose clock its slot had come
+    def _skip(self, rows: Sequence[model.Skip]) -> None:
+        """A slot that another tick has claimed since is none that is passed over: looked at again."""
         try:
-            due = self.plan.due_before(finish.key)
-            self.claims.write_end(finish.key, finish.name, job_end, job_id, now=at, retry_at=again, due=due)
-        except OSError as error:
-            self.note(finish, Done.PASSING, f"{error.strerror}: {error.filename}")
-            return False
-        return True
+            claimed = [key for key, steps in self.claims.names().items() if "" in steps and key not in self.known]
+        except OSError:  # told where it is recorded
+            return
+        for row in rows:
+            entry = model.entry_id(row.entry.name)
+            if any(key.entry == entry and not key.by_hand and key.slot <= row.slot for key in claimed):
+                self.note(row, Done.REFUSED, "another tick has claimed one of its slots meanwhile")
 
     # --- pause
 

@@ -213,7 +213,10 @@ class _Keeper:
             if outcome.done is Done.OK and (adopted := self.names.get(decision.key.entry)):
                 self._had_its_turn(adopted, decision.key)
         elif isinstance(decision, model.Skip):
-            self._used_up(decision)
+            if outcome.done is Done.OK:
+                self._used_up(decision)
+            else:
+                self._due_still(decision.entry.name, "")
         elif isinstance(decision, model.Wait):
             due = decision.slot is not None and decision.slot <= self.world.now
             if due and not self.world.call.only and decision.reason is not Reason.NOT_DUE:

@@ -13,12 +13,15 @@ from pathlib import Path
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
-from cronhpc.core.attempts import with_log
+from cronhpc.core.attempts import Meanwhile, had_its_turn, with_log
 from cronhpc.core.identity import absences, counted, queued
 from cronhpc.core.model import (
+    NEW_STATE,
+    Claim,
     ClaimState,
     Done,
     EntryState,
+    Finish,
     JobEnd,
     Key,
     Obstacle,
@@ -27,13 +30,14 @@ from cronhpc.core.model import (
     Reason,
     Release,
     Result,
+    Withdraw,
     cut_comment,
     slot_text,
     token,
 )
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
-from cronhpc.cron.values import dataclass, grouped, replace
+from cronhpc.cron.values import grouped, replace
 from cronhpc.engine.read import with_switches
 from cronhpc.script.advice import word
 from cronhpc.store import history, scheduler
@@ -45,9 +49,10 @@ from cronhpc.store.trust import Trust, trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
-    from cronhpc.core.model import Decision, Entry, Submit, World
+    from cronhpc.core.model import Decision, Entry, Job, Submit, World
     from cronhpc.engine.site import Site
 
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
@@ -58,22 +63,24 @@ _LOST = 8  # submissions in a row without an answer: then there is nobody to ans
 _BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
 
-class Progress:
-    """One plan carried out: what came of its decisions so far, and what may still be asked of the batch system."""
+class Submitter:
+    """Attempts submitted and released, and their ends; what came of each decision, and what may still be asked."""
 
     def __init__(self, site: Site, world: World, looked: float | None = None) -> None:
         """`looked`: the `elapsed` of `world.now`; a look at a slow disk or queue takes seconds."""
         self.site = site
         self.world = world
         self.claims = Claims(site.paths.claims)
+        self.known = dict(world.claimed())  # as this tick was planned with, and as its own steps have made it since
         self.plan = Plan((), world.now)  # that is carried out
         self.outcomes: list[Outcome] = []
         self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
         self.unanswered = ""  # what a submission gave no answer with: its job may be there, as the next look sees
         self.lost = 0  # submissions in a row that gave none
-        self.at_submit_limit = (
-            ""  # the limit that was met, the site's or of time: nothing more is submitted in this tick
-        )
+        # The limit that was met, the site's or of time: nothing more is submitted in this tick.
+        self.at_submit_limit = ""
+        self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
         self._began = elapsed()
         self._looked = self._began if looked is None else looked
 
@@ -101,6 +108,16 @@ class Progress:
     def has_time_for_one(self) -> bool:
         """Whether one more command may run into its time-out."""
         return elapsed() + self.site.settings.timeout <= self._began + _TIMEOUT
+
+    @property
+    def frees(self) -> bool:
+        """Whether a job that is taken back may have its place still: its slot is to have that again."""
+        taken_back = [claim.job_id or "" for claim in self.world.claims if claim.taken_back]
+        absent = absences(self.world) if taken_back else {}
+        passing = (each for each in self.outcomes if each.done is Done.PASSING or each.obstacle is Obstacle.SHOWN)
+        return any(isinstance(each.decision, Withdraw) for each in passing) or any(
+            job_id in absent and absent[job_id].may_live for job_id in taken_back
+        )
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
@@ -133,39 +150,15 @@ class Progress:
     ) -> None:
         self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle, cause))
 
-
-@dataclass(slots=True)
-class Held:
-    """A held job whose id is on disk: it waits for the one release."""
-
-    decision: Submit | Release
-    key: Key
-    job_id: str
-    state: ClaimState
-
-
-class Submitter:
-    """Submits and releases the attempts of one plan; what came of each is noted in `progress`."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.site, self.world, self.claims, self.note = progress.site, progress.world, progress.claims, progress.note
-        self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
-        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
-        taken_back = [claim.job_id for claim in self.world.claims if claim.taken_back]
-        absent = absences(self.world) if taken_back else {}
-        # Whether a job that is taken back may have its place still: its slot is to have that again.
-        self.frees = any((why := absent.get(job_id or "")) and why.may_live for job_id in taken_back)
-        self.drops_begin = self.world.chain.drops_begin
-
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
         prepared: list[Submit] = []
         limit = self.world.kept.job_limit
         asked = sum(counted(self.world, row) for row in rows) if limit else 0
         one_by_one = asked > 0 and queued(self.world) + asked > limit  # else chance decided who is taken
+        frees = limit > 0 and self.frees
         for row in rows:
-            if row.begin is not None and self.frees and limit:
+            if row.begin is not None and frees:
                 self.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")
             elif obstacle := self._obstacle(row):
                 self.note(row, Done.PASSING, obstacle)
@@ -173,34 +166,38 @@ class Submitter:
                 prepared.append(row)
         due, ahead = ([row for row in prepared if (row.begin is None) == now] for now in (True, False))
         at_once = 1 if one_by_one else self.site.settings.parallel
-        held: list[Held] = []
+        held: list[Submit | Release] = []
         for some in filter(None, (due, *(ahead[at : at + _AT_ONCE] for at in range(0, len(ahead), _AT_ONCE)))):
-            if some is not due and (why := self.progress.ended_by):  # unclaimed they cost the next looks nothing
-                for row in some:
-                    self._note_error(row, NotTried(why))
+            if some is not due and (why := self.ended_by):  # unclaimed they cost the next looks nothing
+                self.outcomes += (_not_tried(row, why) for row in some)
                 continue
+            ended: list[Finish] = []
             claimed = self._claimed(some)
             for row, answer in zip(claimed, side_by_side(self._submit_held, claimed, at_once), strict=True):
                 if isinstance(answer, str):
-                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                    self._finish_replaced(row)
+                    self._is_now(row.key, ClaimState.SUBMITTED, answer)
+                    held.append(row)
+                    ended += self._replaced(row)
                 else:
-                    self._note_error(row, answer)
+                    self.outcomes.append(answer)
+                    if answer.done is Done.FAILED and row.begin is None:  # before its slot has come it may be fixed
+                        ended.append(Finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=answer.detail)))
+            self._end(ended)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
         """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
-        claimed = self.world.claimed()
-        held: list[Held] = []
+        held: list[Submit | Release] = []
         for row in rows:
-            state = claimed[row.key].state if row.key in claimed else ClaimState.SUBMITTED
-            if state is ClaimState.CLAIMED:  # just adopted
-                state = ClaimState.SUBMITTED
+            known = self.known.get(row.key)
+            if known is None or known.job_id != row.job_id:
+                self.note(row, Done.REFUSED, f"another job than {row.job_id} is recorded for it")
+                continue
             if not row.marked:
-                held.append(Held(row, row.key, row.job_id, state))
+                held.append(row)
                 continue
             try:
-                if state is ClaimState.SUBMITTED:
+                if known.state is ClaimState.SUBMITTED:
                     self.claims.step(row.key, ClaimState.RELEASING)
                 self.claims.step(row.key, ClaimState.RELEASED)
             except OSError as error:
@@ -254,14 +251,18 @@ class Submitter:
     # --- phase one: claims
 
     def _claimed(self, rows: Sequence[Submit]) -> list[Submit]:
-        """Those that are ours alone: claimed by us, and not used up by anyone while we were planning."""
-        mine = []
-        listed = self.claims.names() if any(row.reason is Reason.AGAIN for row in rows) else {}
+        """Those that are ours alone: claimed by us, durably, and not used up by anyone while we were planning."""
+        again = [row for row in rows if row.reason is Reason.AGAIN]
+        refused = {
+            it.decision.key: Outcome(it.decision, Done.REFUSED, why)
+            for it in self._meanwhile(again)
+            if (why := it.objection())
+        }
         for row in rows:
-            if refusal := self._claim(row, listed.get(row.key)):
-                self.progress.outcomes.append(refusal)
-            else:
-                mine.append(row)
+            if row.reason is not Reason.AGAIN and (refusal := self._claim(row)):
+                refused[row.key] = refusal
+        self.outcomes += refused.values()
+        mine = [row for row in rows if row.key not in refused]
         try:
             return self._in_time(mine)
         except OSError as error:  # the claims stand, and the next tick goes on from there
@@ -269,20 +270,17 @@ class Submitter:
                 self.note(row, Done.PASSING, f"claimed, and not submitted: {_disk_words(error)}")
             return []
 
-    def _claim(self, row: Submit, steps: Collection[str] | None) -> Outcome | None:
-        """What came of it where the attempt is not ours; None: it is. `steps`: of one that is claimed already."""
-        if row.reason is Reason.AGAIN:
-            if steps is None or "" not in steps:
-                return Outcome(row, Done.REFUSED, "it was finished meanwhile")
-            job_id = self.claims.job_id(row.key) if len(steps) > 1 else None
-            return Outcome(row, Done.REFUSED, f"job {job_id} is there still") if job_id else None
+    def _claim(self, row: Submit) -> Outcome | None:
+        """What came of it where the attempt is not ours; None: it is."""
+        holds, now = self._holds(row), self.world.now
         try:
-            made = self.claims.make(
-                row.key, row.entry.name, self.by, self.world.now, holds=self._holds(row), tasks=row.tasks
-            )
+            made = self.claims.make(row.key, row.entry.name, self.by, now, holds=holds, tasks=row.tasks)
         except OSError as error:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
-        return None if made else Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
+        if not made:
+            return Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
+        self.known[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
+        return None
 
     def _holds(self, row: Submit) -> str:
         """Of what waits for its slot, which text it was made of."""
@@ -292,51 +290,39 @@ class Submitter:
 
     def _in_time(self, mine: list[Submit]) -> list[Submit]:
         """Those of our claims that do not come too late, durable. Raises OSError."""
-        if not mine:
-            return []
         fresh = [row for row in mine if row.reason is not Reason.AGAIN]
-        late = self._late(fresh)
-        self.claims.sync()
+        late = self._late(fresh) if fresh else set()
+        if mine:
+            self.claims.sync()
         for row in fresh:
             if row.key in late:
-                self._passed(row)
+                self._give_back(row)
                 taken = Obstacle.TAKEN if row.key.by_hand else None
                 self.note(row, Done.REFUSED, taken or "its slot was used up meanwhile", obstacle=taken)
         return [row for row in mine if row.key not in late]
 
-    def _passed(self, row: Submit) -> None:
+    def _late(self, rows: Sequence[Submit]) -> set[Key]:
+        """Read again after claiming: this tick may have been stopped since it read, and another went past the slot."""
+        by_entry = grouped(rows, lambda row: row.key.entry).items()
+        since = {entry: min(row.key.slot for row in of) for entry, of in by_entry}
+        claims, believed = self.claims.ends(since), self.world.believed
+        states = store_memory.load(self.site.paths.entries).entries
+        late = set()
+        for row in rows:
+            key, state = row.key, states.get(row.entry.name, NEW_STATE)
+            archived = key.by_hand and key.attempt > 1 and self._archived(key)
+            if had_its_turn(key, claims, state, believed, archived=archived):
+                late.add(key)
+        return late
+
+    def _give_back(self, row: Submit) -> None:
         """Our claim goes where its slot had ended before that; else others saw it, and a later one has ended since."""
-        told = row.key.by_hand or row.key.attempt > 1
         with suppress(OSError):
-            if not told and not self._archived(row.key):
-                if self.claims.job_id(row.key) is None:
-                    why = "a later slot has had its turn, while the tick that claimed this one stood still"
-                    self._finish(row.key, row.entry.name, JobEnd(Result.MISSED, detail=why))
+            if not row.key.by_hand and row.key.attempt == 1 and not self._archived(row.key):
+                why = "a later slot has had its turn, while the tick that claimed this one stood still"
+                self._end([Finish(row.key, row.entry.name, JobEnd(Result.MISSED, detail=why))])
                 return
         self.claims.give_up(row.key)
-
-    def _late(self, rows: list[Submit]) -> set[Key]:
-        """Read again after claiming: this tick may have been stopped since it read, and another went past the slot."""
-        if not rows:
-            return set()
-        believed = self.world.believed
-        names = self.claims.names()
-        late = self.claims.late([row.key for row in rows], believed, names)
-        states = store_memory.load(self.site.paths.entries).entries
-        for row in rows:
-            key = row.key
-            if key.by_hand and key.attempt > 1:
-                if self._archived(key):
-                    late.add(key)
-                continue
-            if key.attempt > 1:
-                if "" not in names.get(replace(key, attempt=key.attempt - 1), ()):
-                    late.add(key)  # its first attempt is archived, so the further one has been made
-                continue
-            state = states.get(row.entry.name, EntryState())
-            if state.last.get("key") == str(key) if key.by_hand else key.slot <= state.watermark <= believed:
-                late.add(key)  # a run by hand: another of this second has ended already
-        return late
 
     def _archived(self, key: Key) -> bool:
         """Whether history has this attempt, or tells of its slot with others: it has ended, its claim is forgotten."""
@@ -351,36 +337,50 @@ class Submitter:
 
     # --- phase two: held submission, the id on disk
 
-    def _submit_held(self, row: Submit) -> str | BatchError:
-        """Submit held, and record the id at once."""
+    def _submit_held(self, row: Submit) -> str | Outcome:
+        """Submit held, and record the id at once: the job's id, or what came of it."""
         if row.begin is not None and row.key.entry in self.refused:
-            return AsBefore("refused as its slot before that")
-        if why := self.progress.ended_by:
-            return NotTried(why)
+            return Outcome(row, Done.REFUSED, "refused as its slot before that")
+        if why := self.ended_by:
+            return _not_tried(row, why)
         began = elapsed()
         try:
             job = self._submission(row)
             if row.replaces:
                 self.site.batch.cancel(row.replaces)
             job_id = self.site.batch.submit(job)
-            self.progress.lost = 0
+            self.lost = 0
         except OSError as error:  # its wrapper could not be written: no other's matter
-            return NotTried(_disk_words(error))
-        except Refused as error:
-            self.refused.add(row.key.entry)
-            return error
+            return _not_tried(row, _disk_words(error))
         except BatchError as error:
-            self.progress.submission_failed(error, elapsed() - began)
-            return NoReply(error.text) if isinstance(error, Unreachable) and error.passing else error
+            return self._of_error(row, error, elapsed() - began)
         try:
-            recorded = self.claims.record(row.key, job_id, self.progress.clock, holds=self._holds(row))
-            if not recorded and self.claims.job_id(row.key) != job_id:
-                return Twin(job_id)  # unless another tick has found this very job and adopted it
+            if self.claims.record(row.key, job_id, self.clock, holds=self._holds(row)):
+                return job_id
+            now = self.claims.look([row.key]).get(row.key)
         except OSError as error:  # a full disk: the job stays held, and is found by its token
-            return Unreachable(
-                f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will"
-            )
-        return job_id
+            why = f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will"
+            return Outcome(row, Done.PASSING, why, obstacle=Obstacle.NO_ANSWER)
+        if now is not None and now.job_id == job_id:  # another tick has found this very job and adopted it
+            return job_id
+        self._cancel_held(job_id)
+        return Outcome(row, Done.REFUSED, f"another tick submitted it as well; job {job_id} is cancelled, still held")
+
+    def _of_error(self, row: Submit, error: BatchError, took: float) -> Outcome:
+        if isinstance(error, Refused):
+            self.refused.add(row.key.entry)
+            (it,) = self._meanwhile([row])
+            why = it.objection()
+            return Outcome(row, Done.REFUSED if why else Done.FAILED, why or error.text)
+        self.submission_failed(error, took)
+        if isinstance(error, AtSubmitLimit):
+            done = Done.PASSING if row.begin is None else Done.REFUSED  # before its slot has come it is not due, either
+            why = f"{error.text} (no more tries in this tick)"
+            return Outcome(row, done, why, obstacle=Obstacle.SUBMIT_LIMIT, cause=error.cause)
+        if isinstance(error, Unreachable) and error.passing:  # it was called, and nobody knows what came of that
+            why = f"no reply came, and its job may be there: the next tick sees it ({error.text})"
+            return Outcome(row, Done.PASSING, why, obstacle=Obstacle.NO_ANSWER, cause=error.text)
+        return Outcome(row, Done.PASSING, error.text, cause=error.cause)
 
     def _submission(self, row: Submit) -> Submission:
         entry, key = row.entry, row.key
@@ -421,191 +421,181 @@ class Submitter:
             holds_itself=entry.holds_itself,
         )
 
-    def _note_error(self, row: Submit, error: BatchError) -> None:
-        if isinstance(error, Refused):
-            if other := self.claims.job_id(row.key):
-                self.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
-                return
-            if row.begin is None:  # before its slot has come it may be fixed
-                self._finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=error.text))
-            self.note(row, Done.FAILED, error.text)
-        elif isinstance(error, AsBefore):
-            self.note(row, Done.REFUSED, error.text)
-        elif isinstance(error, Twin):
-            self._cancel_held(error.text)
-            self.note(
-                row, Done.REFUSED, f"another tick submitted it as well; job {error.text} is cancelled, still held"
-            )
-        else:
-            met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
-            known = Obstacle.NO_ANSWER if isinstance(error, Unreachable) and error.passing else met
-            not_yet = row.begin is not None and isinstance(error, AtSubmitLimit | NotTried)  # it is not due, either
-            why = f"{error.text} (no more tries in this tick)" if met else error.text
-            self.note(row, Done.REFUSED if not_yet else Done.PASSING, why, obstacle=known, cause=error.cause)
-
-    def _finish_replaced(self, row: Submit) -> None:
+    def _replaced(self, row: Submit) -> Iterator[Finish]:
         """The runs that made room (overlap: replace) have ended by our hand."""
+        why = f"replaced by the slot {slot_text(row.key.slot)}"
         for claim in self.world.claims if row.replaces else ():
             if claim.job_id in row.replaces and claim.job_end is None:
-                job_end = JobEnd(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
-                job_end = with_log(self.world, claim.key, job_end, claim.job_id)
-                self._finish(claim.key, claim.name, job_end, claim.job_id)
+                yield Finish(claim.key, claim.name, JobEnd(Result.KILLED, detail=why))
 
     # --- the release, and what stands against it
 
-    def _release_held(self, recorded: Sequence[Held]) -> None:
+    def _release_held(self, rows: Sequence[Submit | Release]) -> None:
         """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
-        self._look_at_submissions(recorded)
-        planted = {each.key: found for each in recorded if (found := self._planted(each))}
-        mine: list[Held] = []
-        sending: list[Held] = []
+        if not rows:
+            return
+        drops_begin = self._look_at_submissions(rows)
+        planted = {row.key: found for row in rows if (found := self._planted(row))}
+        ours: list[Submit | Release] = []
+        sending: list[Submit | Release] = []
         try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
-            gone = self.claims.superseded(each.key for each in recorded if each.state is ClaimState.SUBMITTED)
-            mine = [each for each in recorded if not self._is_gone(each, gone)]
-            mine = [each for each in mine if not self._begun(each, planted)]
-            ready = self._not_stopped([each for each in mine if not self._led_astray(each, planted)])
-            ready = [each for each in ready if self._releasing(each)]
-            recorded_now = self.claims.job_ids(each.key for each in ready) if ready else {}
-            sending = [each for each in ready if self._is_recorded(each, recorded_now.get(each.key))]
+            self.claims.sync()
+            ours = [row for row in self._ours(rows) if not self._begun(row, planted)]
+            ready = self._not_stopped([row for row in ours if not self._led_astray(row, planted)])
+            sending = self._ours([row for row in ready if self._releasing(row)])
             if sending:
                 self.claims.sync()
         except OSError as error:
-            self._unreleased(mine or recorded, f"is held: {_disk_words(error)}")
+            self._unreleased(ours or rows, f"is held: {_disk_words(error)}")
         else:
-            self._send(sending)
+            self._send(sending, drops_begin=drops_begin)
 
-    def _look_at_submissions(self, recorded: Sequence[Held]) -> None:
+    def _job_id(self, row: Submit | Release) -> str:
+        return self.known[row.key].job_id or ""
+
+    def _is_new(self, row: Submit | Release) -> bool:
+        """Whether nobody has sent its release, as far as this tick knows."""
+        return self.known[row.key].state is ClaimState.SUBMITTED
+
+    def _ours(self, rows: Sequence[Submit | Release]) -> list[Submit | Release]:
+        """Those with which no other tick has gone further, while this one stood still. Raises OSError."""
+        ours = []
+        releases = [Release(row.key, self._job_id(row)) for row in rows]
+        for row, it in zip(rows, self._meanwhile(releases), strict=True):
+            why, job_id = it.objection(), self._job_id(row)
+            if not why:
+                ours.append(row)
+                continue
+            if self._is_new(row) and not it.is_its_job:
+                self._cancel_held(job_id)
+                why = f"{why}; job {job_id} is cancelled, still held"
+            if it.now is None or it.now.state is not ClaimState.SUBMITTED:
+                self.claims.drop_record(row.key)
+            self.note(row, Done.REFUSED, why, job_id)
+        return ours
+
+    def _look_at_submissions(self, rows: Sequence[Submit | Release]) -> bool:
         """Once a day: does this site keep --hold? Where it does not, a run may begin before it is written down.
 
-        And does it keep --begin, which a run submitted ahead of its slot needs?
+        And does it keep --begin, which a run submitted ahead of its slot needs? Whether it drops that, as far as known.
         """
-        ids = {each.job_id: each.key for each in recorded if each.state is ClaimState.SUBMITTED}
-        site, now, clock = self.site, self.world.now, self.progress.clock
-        begins = {each.job_id: begin for each in recorded if (begin := self._begin(each)) > clock}
+        drops_begin = self.world.chain.drops_begin != ""
+        ids = {self._job_id(row): row.key for row in rows if self._is_new(row)}
+        site, now, clock = self.site, self.world.now, self.clock
+        begins = {self._job_id(row): begin for row in rows if (begin := self._begin(row)) > clock}
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
         asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
-        if not asks_now or self.progress.unreachable:
-            return
+        if not asks_now or self.unreachable:
+            return drops_begin
         try:
             jobs = [job for job in self.site.batch.queue().jobs if job.id in ids]
         except BatchError as error:
-            self.progress.failed(error)
-            return
+            self.failed(error)
+            return drops_begin
         if jobs:
-            begun = (job.id for job in jobs if not job.held)  # or another tick has adopted and released it
-            site.changes.note("hold", next((each for each in begun if self.claims.awaits_release(ids[each])), ""), now)
+            begun = {ids[job.id]: job.id for job in jobs if not job.held}
+            there = self.claims.look(begun).values() if begun else ()  # another tick may have released it
+            site.changes.note("hold", next((begun[c.key] for c in there if c.state is ClaimState.SUBMITTED), ""), now)
         if asked := [job for job in jobs if job.id in begins]:
             early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
             site.changes.note("begin", early[0] if early else "", now)
-            self.drops_begin = early[0] if early else self.drops_begin
+            return drops_begin or bool(early)
+        return drops_begin
 
-    def _begin(self, each: Held) -> int:
+    def _begin(self, row: Submit | Release) -> int:
         """When it is to begin where that is later than now; 0: at once."""
-        begin = each.key.slot if isinstance(each.decision, Release) else each.decision.begin or 0
-        return begin if begin > self.world.now and not each.key.by_hand else 0  # by hand: a clock ahead of ours says so
+        begin = row.key.slot if isinstance(row, Release) else row.begin or 0
+        return begin if begin > self.world.now and not row.key.by_hand else 0  # by hand: a clock ahead of ours says so
 
-    def _is_gone(self, each: Held, gone: set[Key]) -> bool:
-        """Another tick has gone further, while this one stood still. Raises OSError."""
-        if each.key not in gone:
-            return False
-        if self.claims.knows(each.key, each.job_id):
-            why = f"another tick has released job {each.job_id}"
-        else:
-            self._cancel_held(each.job_id)
-            why = f"it was finished meanwhile; job {each.job_id} is cancelled, still held"
-        self.note(each.decision, Done.REFUSED, why, each.job_id)
-        return True
-
-    def _begun(self, each: Held, planted: dict[Key, Path]) -> bool:
+    def _begun(self, row: Submit | Release, planted: Mapping[Key, Path]) -> bool:
         """Its user has released it before us, so that its log is its own. Raises OSError."""
-        if each.key not in planted:
+        if row.key not in planted:
             return False
         try:
             jobs = self.site.batch.queue().jobs
         except BatchError as error:
-            self.progress.failed(error)
+            self.failed(error)
             return False
-        if all(job.pending for job in jobs if job.id == each.job_id):
+        if all(job.state == "PENDING" for job in jobs if job.id == self._job_id(row)):
             return False
         for step in (ClaimState.RELEASING, ClaimState.RELEASED):
-            self.claims.step(each.key, step)
-        self.note(each.decision, Done.OK, "somebody else has released it", each.job_id)
+            self.claims.step(row.key, step)
+        self.note(row, Done.OK, "somebody else has released it", self._job_id(row))
         return True
 
-    def _led_astray(self, each: Held, planted: dict[Key, Path]) -> bool:
+    def _led_astray(self, row: Submit | Release, planted: Mapping[Key, Path]) -> bool:
         """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target."""
-        found = planted.get(each.key)
+        found, job_id = planted.get(row.key), self._job_id(row)
         if found is None:
             return False
         why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
-        if self._cancel_held(each.job_id):
-            entry = self.world.known().get(each.key.entry)
-            self._finish(each.key, entry.name if entry else "", JobEnd(Result.REFUSED, detail=why), each.job_id)
-            self.note(each.decision, Done.FAILED, why, each.job_id)
+        if self._cancel_held(job_id):
+            self._end([Finish(row.key, self._name(row), JobEnd(Result.REFUSED, detail=why))])
+            self.note(row, Done.FAILED, why, job_id)
         else:
-            self.note(each.decision, Done.REFUSED, f"{why}. Job {each.job_id} stays unreleased", each.job_id)
+            self.note(row, Done.REFUSED, f"{why}. Job {job_id} stays unreleased", job_id)
         return True
 
-    def _planted(self, each: Held) -> Path | None:
+    def _name(self, row: Submit | Release) -> str:
+        entry = self.world.known().get(row.key.entry)
+        return entry.name if entry is not None else ""
+
+    def _planted(self, row: Submit | Release) -> Path | None:
         """A file under the log's name of a job that has not begun; a script that names its own log minds it itself."""
-        entry = self.world.known().get(each.key.entry)
-        if each.state is not ClaimState.SUBMITTED or (entry is not None and not entry.output):
+        entry = self.world.known().get(row.key.entry)
+        if not self._is_new(row) or (entry is not None and not entry.output):
             return None
-        folder = self.site.paths.log / each.key.entry
-        begins = each.key.log_stem(each.job_id)
+        folder = self.site.paths.log / row.key.entry
+        begins = row.key.log_stem(self._job_id(row))
         if os.path.lexists(folder / f"{begins}.out"):
             return folder / f"{begins}.out"
         return next(folder.glob(f"{begins}_*"), None) if entry is None or entry.array else None
 
-    def _releasing(self, each: Held) -> bool:
+    def _releasing(self, row: Submit | Release) -> bool:
         """Note that the release may be sent; False where another has gone further. Raises OSError."""
-        if each.state is not ClaimState.SUBMITTED or self.claims.step(each.key, ClaimState.RELEASING):
-            return True
-        self.note(each.decision, Done.REFUSED, "another tick has released it")
-        return False
+        if self._is_new(row) and not self.claims.step(row.key, ClaimState.RELEASING):
+            self.note(row, Done.REFUSED, "another tick has released it")
+            return False
+        self._is_now(row.key, ClaimState.RELEASING, self._job_id(row))
+        return True
 
-    def _is_recorded(self, each: Held, job_id: str | None) -> bool:
-        if each.job_id != job_id:
-            self.note(each.decision, Done.REFUSED, f"another job than {each.job_id} is recorded for it")
-        return each.job_id == job_id
+    def _unreleased(self, rows: Sequence[Submit | Release], why: str) -> None:
+        noted = {id(outcome.decision) for outcome in self.outcomes}
+        for row in rows:
+            if id(row) not in noted:
+                self.note(row, Done.PASSING, f"job {self._job_id(row)} {why}", self._job_id(row))
 
-    def _unreleased(self, rows: Sequence[Held], why: str) -> None:
-        noted = {id(outcome.decision) for outcome in self.progress.outcomes}
-        for each in rows:
-            if id(each.decision) not in noted:
-                self.note(each.decision, Done.PASSING, f"job {each.job_id} {why}", each.job_id)
-
-    def _send(self, sending: list[Held]) -> None:
+    def _send(self, sending: Sequence[Submit | Release], *, drops_begin: bool) -> None:
         held_on_purpose = {name for name, entry in self.world.known().items() if entry.holds_itself}
-        ids = [each.job_id for each in sending if each.key.entry not in held_on_purpose]
-        if ids and self.progress.unreachable and not self.progress.has_time_for_one:
-            self._unreleased(sending, f"is held: {self.progress.unreachable}")
+        ids = [self._job_id(row) for row in sending if row.key.entry not in held_on_purpose]
+        if ids and self.unreachable and not self.has_time_for_one:
+            self._unreleased(sending, f"is held: {self.unreachable}")
             return
         self._give_own_comments(sending)
         try:
-            for each in sending if self.drops_begin else ():
-                if begin := self._begin(each):
-                    self.site.batch.move(each.job_id, begin)
+            for row in sending if drops_begin else ():
+                if begin := self._begin(row):
+                    self.site.batch.move(self._job_id(row), begin)
             still, why = self._released(ids)
         except BatchError as error:
-            self.progress.failed(error)
+            self.failed(error)
             self._unreleased(sending, f"is held; its release failed: {error.text}")
             return
-        self._unreleased([each for each in sending if each.job_id in still], f"is held; its release failed: {why}")
-        for each in sending:
-            if each.job_id in still:
+        self._unreleased([row for row in sending if self._job_id(row) in still], f"is held; its release failed: {why}")
+        for row in sending:
+            if self._job_id(row) in still:
                 continue
             with suppress(OSError):  # the next tick sees that it is released, and marks it
-                self.claims.step(each.key, ClaimState.RELEASED)
-            self.note(each.decision, Done.OK, job_id=each.job_id)
+                self.claims.step(row.key, ClaimState.RELEASED)
+            self.note(row, Done.OK, job_id=self._job_id(row))
 
-    def _give_own_comments(self, sending: Sequence[Held]) -> None:
+    def _give_own_comments(self, sending: Sequence[Submit | Release]) -> None:
         """A script's own comment stands alone from now on, as the site's programs read it: the job's id is recorded."""
         comments = {name: entry.comment for name, entry in self.world.known().items() if entry.comment}
-        commented = (each for each in sending if each.key.entry in comments)
-        for comment, alike in grouped(commented, lambda each: comments[each.key.entry]).items():
+        commented = (row for row in sending if row.key.entry in comments)
+        for comment, alike in grouped(commented, lambda row: comments[row.key.entry]).items():
             with suppress(BatchError):  # it stands behind the token then
-                ids = [each.job_id for each in alike]
+                ids = [self._job_id(row) for row in alike]
                 self.site.batch.comment(ids, cut_comment(" ".join(comment.split("\n"))))
 
     def _released(self, ids: Sequence[str]) -> tuple[frozenset[str], str]:
@@ -620,33 +610,33 @@ class Submitter:
             return frozenset(job.id for job in jobs if job.id in ids and job.live and job.held_by_user), error.text
         return frozenset(), ""
 
-    def _not_stopped(self, recorded: list[Held]) -> list[Held]:
+    def _not_stopped(self, rows: Sequence[Submit | Release]) -> list[Submit | Release]:
         """A switch set while we submitted: what it covers is cancelled, still held."""
-        if not recorded:
+        if not rows:
             return []
         world = with_switches(self.site, self.world)
-        entries = world.known()
         ready = []
-        for each in recorded:
-            entry = entries.get(each.key.entry)
+        ended: list[Finish] = []
+        for row in rows:
+            entry, job_id = world.known().get(row.key.entry), self._job_id(row)
             switch = switch_on(world, entry) if entry is not None else None
             if switch is None and not world.switches.unknown:
-                ready.append(each)
+                ready.append(row)
                 continue
             why = switch.said if switch else f"{world.switches.unknown[0]} cannot be read"
-            goes = switch is not None and each.state is ClaimState.SUBMITTED
-            ahead = each.key.slot > self.world.now  # the switch may be lifted before its slot comes
+            goes = switch is not None and self._is_new(row)
+            ahead = row.key.slot > self.world.now  # the switch may be lifted before its slot comes
             if goes and ahead:
-                self.claims.take_back({each.key: each.job_id}, self.progress.clock)
-            if goes and self._cancel_held(each.job_id):
+                self.claims.take_back({row.key: job_id}, self.clock)
+            if goes and self._cancel_held(job_id):
                 if ahead:
                     with suppress(OSError):
-                        self.claims.end_job(each.key, each.job_id)
+                        self.claims.end_job(row.key, job_id)
                 else:
-                    job_end = JobEnd(Result.STOPPED, detail=why)
-                    self._finish(each.key, entry.name if entry else "", job_end, each.job_id)
+                    ended.append(Finish(row.key, self._name(row), JobEnd(Result.STOPPED, detail=why)))
             done = Done.REFUSED if switch else Done.PASSING
-            self.note(each.decision, done, f"{why}: job {each.job_id} stays unreleased", each.job_id)
+            self.note(row, done, f"{why}: job {job_id} stays unreleased", job_id)
+        self._end(ended)
         return ready
 
     def _cancel_held(self, job_id: str) -> bool:
@@ -657,39 +647,61 @@ class Submitter:
         try:
             self.site.batch.cancel([job_id], pending_only=True)
         except BatchError as error:
-            self.progress.failed(error)
+            self.failed(error)
             return False
         return True
 
-    def _finish(self, key: Key, name: str, job_end: JobEnd, job_id: str | None = None) -> None:
-        """Write an end down; where the disk refuses, the next tick finds out by itself."""
-        with suppress(OSError):
-            due = self.progress.plan.due_before(key)
-            self.claims.finish(key, name, job_end, job_id, now=self.world.now, due=due)
+    # --- what others, and this tick, have made of claims since it looked
+
+    def _is_now(self, key: Key, state: ClaimState, job_id: str | None) -> None:
+        self.known[key] = replace(self.known[key], state=state, job_id=job_id)
+
+    def _meanwhile(self, decisions: Sequence[Any], listed: Mapping[str, Job] | None = None) -> list[Meanwhile]:
+        """Each with its claim as the disk has it now; `listed`: jobs that the queue shows now. Raises OSError."""
+        now, known = self.claims.look(each.key for each in decisions) if decisions else {}, self.known
+        jobs = (listed.get(each.job_id) if listed else None for each in decisions)
+        return [
+            Meanwhile(each, known.get(each.key), now.get(each.key), self.clock, job)
+            for each, job in zip(decisions, jobs, strict=True)
+        ]
+
+    def _end(self, ends: Sequence[Finish]) -> list[Outcome]:
+        """Write ends down that still stand: one listing tells where each is, and one sync makes them durable.
+
+        What the disk refuses the next tick finds out by itself.
+        """
+        outcomes: list[Outcome] = []
+        written: list[Finish] = []
+        try:
+            for it in self._meanwhile(ends):
+                if why := it.objection():
+                    outcomes.append(Outcome(it.decision, Done.REFUSED, why))
+                    continue
+                try:
+                    self._write(it)
+                except OSError as error:
+                    outcomes.append(Outcome(it.decision, Done.PASSING, f"{error.strerror}: {error.filename}"))
+                else:
+                    written.append(it.decision)
+            if written:
+                self.claims.sync()
+                self.claims.drop_steps_of(end.key for end in written)
+        except OSError as error:
+            refused = {id(outcome.decision) for outcome in outcomes}
+            left = (end for end in ends if id(end) not in refused)
+            return outcomes + [Outcome(end, Done.PASSING, f"{error.strerror}: {error.filename}") for end in left]
+        return outcomes + [Outcome(end, Done.OK) for end in written]
+
+    def _write(self, it: Meanwhile) -> None:
+        end, job_id = it.decision, it.job or it.decision.job_id
+        at = max(self.world.now, it.known.at if it.known is not None else 0)  # by whose clock its slot had come
+        job_end = with_log(self.world, end.key, end.job_end, job_id)
+        self.claims.write_end(replace(end, job_end=job_end, job_id=job_id), at, self.plan.due_before(end.key))
 
 
-class Twin(BatchError):
-    """Another job was recorded for the attempt while ours was being submitted; `text` is our job's id."""
-
-
-class NoReply(Unreachable):
-    """sbatch was called, and nobody knows what came of it."""
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"no reply came, and its job may be there: the next tick sees it ({cause})")
-        self.cause = cause
-
-
-class NotTried(BatchError):
-    """sbatch was not called, and why: surely there is no job."""
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"not tried: {cause}")
-        self.cause = cause
-
-
-class AsBefore(BatchError):
-    """sbatch was not called: it has refused another slot of the entry in this tick."""
+def _not_tried(row: Submit, why: str) -> Outcome:
+    """No sbatch was called: surely there is no job. Before its slot has come it is not due, either."""
+    return Outcome(row, Done.PASSING if row.begin is None else Done.REFUSED, f"not tried: {why}", cause=why)
 
 
 def _some_tasks(entry: Entry, tasks: str) -> tuple[str, ...]:

@@ -41,11 +41,11 @@ from cronhpc.store.files import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
-    from cronhpc.core.model import Instant, JobId
+    from cronhpc.core.model import Finish, Instant, JobId
 
 _STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
 _BACK = ".back"
@@ -131,10 +131,24 @@ class Claims:
         job_id = self._recorded_in(claim.key, _BACK) or claim.job_id
         return claim if claim.job_id not in {None, job_id} else replace(claim, taken_back=job_id or "")
 
-    def _step(self, base: Claim, suffix: str) -> Claim:
-        step, invalid = self._file(base.key, suffix)
-        if step is _CUT_OFF:  # another tick has just taken it further
-            return replace(base, state=_STEPS[suffix], damaged=False, fresh=True)
+    def look(self, keys: Iterable[Key]) -> dict[Key, Claim]:
+        """Those of `keys` that are claimed, as the disk has them now."""
+        found = self.names()
+        return {key: self._read(key, found[key]) for key in keys if "" in found.get(key, ())}
+
+    def ends(self, since: Mapping[str, int]) -> dict[Key, Claim]:
+        """Of the entries in `since`, the claims from that slot on: of each no more than whether it has ended."""
+        keys = (key for key, suffixes in self.names().items() if "" in suffixes)
+        return {key: self._read(key, {""}) for key in keys if key.slot >= since.get(key.entry, key.slot + 1)}
+
+    def _step(self, base: Claim, listed: str) -> Claim:
+        steps = list(_STEPS)
+        for suffix in steps[steps.index(listed) :]:  # another tick may have just renamed it
+            step, invalid = self._file(base.key, suffix)
+            if step is not _CUT_OFF:
+                break
+        else:
+            return replace(base, state=_STEPS[listed], damaged=False, fresh=True)
         if invalid or step.id is None:
             self.invalid.append(f"{base.key}{suffix}")
         return replace(
@@ -165,7 +179,7 @@ class Claims:
         return self._file(key, suffix)[0].id
 
     def make(self, key: Key, name: str, by: str, now: int, *, holds: str = "", tasks: str = "") -> bool:
-        """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`, `tasks`: see Claim."""
+        """Claim `key`; False: another has it. Then ask `had_its_turn`. `holds`, `tasks`: see Claim."""
         data = _dump(_File(name, by, at=now, holds=holds, tasks=tasks))
         return create_once(self.folder / str(key), data, durable=False)  # its name says enough
 
@@ -174,103 +188,23 @@ class Claims:
 
         `holds`: what the job is made of, where that may be another text than when it was claimed.
 
-        Before its release ask `superseded`: the attempt may have been finished and forgotten meanwhile.
+        Before its release `look` again: the attempt may have been finished and forgotten meanwhile.
         """
         return create_once(self.folder / f"{key}.id", _dump(_File(id=job_id, at=now, holds=holds)))
-
-    def superseded(self, keys: Iterable[Key]) -> set[Key]:
-        """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
-        self.sync()
-        found = self.names()
-        gone = set()
-        for key in keys:
-            steps = found.get(key, set())
-            if {".go", ".run"} & steps or "" not in steps or self._file(key, "")[0].ending is not decode.GONE:
-                remove(self.folder / f"{key}.id")
-                gone.add(key)
-        return gone
-
-    def late(self, keys: Iterable[Key], believed: int, listed: Mapping[Key, Container[str]]) -> set[Key]:
-        """Those of `keys`, just claimed, that had their turn, as `listed` since: a later slot has ended by now.
-
-        Or one of the same slot has a further attempt. The newest finished claim of an entry stays on disk, so this
-        tells even where the watermark was lost. Slots later than `believed` (epoch) come from a wrong clock.
-        """
-        mine = {key for key in keys if not key.by_hand and key.attempt == 1}
-        entries = {key.entry for key in mine}
-        found = set[Key]()
-        for other in (key for key in listed if key.entry in entries and not key.by_hand and key.slot <= believed):
-            behind = {key for key in mine - found if key.entry == other.entry and key < other}
-            used_up = self._read(other, {""}).used_up if behind and "" in listed[other] else 0
-            found |= {key for key in behind if key.slot <= used_up or key.slot == other.slot}
-        return found
 
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is finished."""
         before, after = {ClaimState.RELEASING: (".id", ".go"), ClaimState.RELEASED: (".go", ".run")}[state]
         return move(self.folder / f"{key}{before}", self.folder / f"{key}{after}")
 
-    def job_id(self, key: Key) -> str | None:
-        """The recorded job, as the disk has it now."""
-        return [None, *self._recorded(key, tuple(_STEPS))][-1]
-
-    def job_ids(self, keys: Iterable[Key]) -> dict[Key, str | None]:
-        """The recorded job of each that is claimed and not archived, as the disk has it now.
-
-        One listing tells which there are, and with which step to begin; None: it has none.
-        """
-        listed, steps = self.names(), tuple(_STEPS)
-        claimed = [key for key in keys if "" in listed.get(key, ())]
-        first = {key: max((steps.index(each) for each in _STEPS.keys() & listed[key]), default=0) for key in claimed}
-        return {key: next(self._recorded(key, steps[at:]), None) for key, at in first.items()}
-
-    def _recorded(self, key: Key, steps: Sequence[str]) -> Iterator[str]:
-        """The job ids of these steps, read forwards, as one is renamed meanwhile."""
-        return filter(None, (self._recorded_in(key, step) for step in steps))
-
-    def awaits_release(self, key: Key) -> bool:
-        """Whether its job is recorded, and nobody has gone on to release it."""
-        steps = self.names().get(key, set())
-        return ".id" in steps and not {".go", ".run"} & steps
-
-    def knows(self, key: Key, job_id: str) -> bool:
-        """Whether `job_id` is the job that ran for `key`, or runs, as far as the disk still tells."""
-        return job_id in (self.job_id(key), self._recorded_in(key, ""))
-
     def exists(self, key: Key) -> bool:
         """Whether anybody has claimed `key` and it is not archived."""
         return is_listed(self.folder / str(key))
 
-    def finish(
-        self,
-        key: Key,
-        name: str,
-        job_end: JobEnd,
-        job_id: str | None,
-        *,
-        now: int,
-        retry_at: int | None = None,
-        due: int = 0,
-    ) -> None:
-        """Write the attempt's end into its claim; its steps are forgotten after that. `due`: see Claim."""
-        self.write_end(key, name, job_end, job_id, now=now, retry_at=retry_at, due=due)
-        self.sync()
-        self.drop_steps_of([key])
-
-    def write_end(
-        self,
-        key: Key,
-        name: str,
-        job_end: JobEnd,
-        job_id: str | None,
-        *,
-        now: int,
-        retry_at: int | None = None,
-        due: int = 0,
-    ) -> None:
-        """The first half of `finish`, for many at once: then sync, and only then drop their steps."""
-        data = _dump(_File(name, id=job_id, at=now, ending=job_end, retry_at=retry_at, due=due))
-        replace_file(self.folder / str(key), data, durable=False)
+    def write_end(self, end: Finish, now: int, due: int = 0) -> None:
+        """The attempt's end in its claim: then sync, and only then drop its steps. `due`: see Claim."""
+        file = _File(end.name, id=end.job_id, at=now, ending=end.job_end, retry_at=end.retry_at, due=due)
+        replace_file(self.folder / str(end.key), _dump(file), durable=False)
 
     def drop_steps_of(self, keys: Iterable[Key]) -> None:
         """What led to an end that is durable."""
@@ -297,6 +231,10 @@ class Claims:
                     remove(aside)
                 else:  # another tick has put its own there just now
                     move(aside, step)
+
+    def drop_record(self, key: Key) -> None:
+        """Of a job that was recorded where another had gone further: its name is free beside a later step."""
+        remove(self.folder / f"{key}.id")
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""

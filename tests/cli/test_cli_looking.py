@@ -21,6 +21,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from tests.cli.test_cli import HOUR, NOW, Shell, later, wait_for
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+from tests.worlds import write_end
 
 DAY = 86400
 
@@ -263,7 +264,7 @@ def test_the_end_of_a_run_is_in_history_also_where_the_tick_died_that_was_to_wri
     key = Key("backup", NOW - NOW % 60)
     claims = Claims(shell.cron / "state" / "claims")
     claims.make(key, "backup", "a:1:2", NOW)
-    claims.finish(key, "backup", JobEnd(Result.FAILED, exit_code=3, ended=NOW), "7", now=NOW)
+    write_end(claims, key, "backup", JobEnd(Result.FAILED, exit_code=3, ended=NOW), "7", now=NOW)
     for words in (["history"], ["history", "backup"]):
         [run] = shell(*words, "--json", now=later()).json["runs"]
         assert (run["job"], run["result"], run["exit_code"]) == ("7", "failed", 3)

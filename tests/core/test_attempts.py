@@ -11,12 +11,16 @@ import pytest
 
 from cronhpc.batch.port import Refused, Submission
 from cronhpc.core import chain as core_chain
+from cronhpc.core.attempts import Meanwhile
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
     IN_ORDER,
     Accounting,
     BadNode,
+    Cancel,
+    Claim,
     ClaimState,
+    Decision,
     Done,
     Entry,
     Fault,
@@ -29,6 +33,8 @@ from cronhpc.core.model import (
     MoveLink,
     Outcome,
     Problem,
+    Reason,
+    Release,
     Result,
     Scope,
     Settings,
@@ -39,6 +45,7 @@ from cronhpc.core.model import (
     Unhold,
     Wait,
     Way,
+    Withdraw,
     World,
 )
 from cronhpc.core.plan import plan
@@ -1188,3 +1195,75 @@ def test_keys_are_sorted_as_they_are_compared() -> None:
         for hand in (True, False)
     ]
     assert sorted({*keys}, key=IN_ORDER) == sorted(keys)
+
+
+# --- whether a decision still stands ----------------------------------------------------------------------------------
+
+DONE = JobEnd(Result.OK)
+_CLAIMED, _HELD = claim("e", "14:00", ClaimState.CLAIMED), claim("e", "14:00", ClaimState.SUBMITTED, "7")
+_SENT, _RELEASED = replace(_HELD, state=ClaimState.RELEASING), replace(_HELD, state=ClaimState.RELEASED)
+_ENDED = replace(_RELEASED, state=ClaimState.FINISHED, job_end=DONE)
+_GONE = None
+_AGAIN, _RELEASE, _FINISH = Submit(entry(), K, Reason.AGAIN), Release(K, "7"), Finish(K, "e", DONE)
+_CANCEL, _AHEAD = Cancel("7", "a switch", K), Cancel("7", "its entry is gone", K, only="ahead")
+_WITHDRAW = Withdraw(K, "e", "7", "edited")
+
+
+def of_job(before: Claim, job_id: str) -> Claim:
+    return replace(before, job_id=job_id)
+
+
+MEANWHILE: dict[str, tuple[Decision, Claim | None, Claim | None, str]] = {
+    "submitted again, and nobody else has": (_AGAIN, _CLAIMED, _CLAIMED, ""),
+    "submitted again, and another tick has": (_AGAIN, _CLAIMED, _HELD, "job 7 is there still"),
+    "submitted again, and it has ended": (_AGAIN, _CLAIMED, _ENDED, "it was finished meanwhile"),
+    "submitted again, and it has ended and is forgotten": (_AGAIN, _CLAIMED, _GONE, "it was finished meanwhile"),
+    "released, all as it was": (_RELEASE, _HELD, _HELD, ""),
+    "released once more, as that may not have been sent": (_RELEASE, _SENT, _SENT, ""),
+    "released, and another tick sends its release": (_RELEASE, _HELD, _SENT, "another tick has released job 7"),
+    "released, and its run has ended since": (_RELEASE, _HELD, _ENDED, "another tick has released job 7"),
+    "released, and another job's run has ended since": (
+        _RELEASE, _HELD, of_job(_ENDED, "8"), "it was finished meanwhile"
+    ),
+    "released, and its claim is forgotten": (_RELEASE, _HELD, _GONE, "it was finished meanwhile"),
+    "released, and it was taken back and submitted anew": (
+        _RELEASE, _HELD, of_job(_HELD, "8"), "job 8 was recorded for it meanwhile"
+    ),
+    "ended, all as it was": (_FINISH, _RELEASED, _RELEASED, ""),
+    "ended without a job": (_FINISH, _CLAIMED, _CLAIMED, ""),
+    "ended without a job, and one was submitted": (
+        _FINISH, _CLAIMED, _HELD, "job 7 was submitted for it meanwhile"
+    ),
+    "ended, and the cancelled job was another tick's to take back": (
+        _FINISH, _RELEASED, _CLAIMED, "its job was taken back meanwhile"
+    ),
+    "ended, and another tick has written that": (_FINISH, _RELEASED, _ENDED, "it was finished meanwhile"),
+    "ended, and another tick has forgotten it": (_FINISH, _RELEASED, _GONE, "it was finished meanwhile"),
+    "it is not tried again": (_FINISH, _ENDED, _ENDED, ""),
+    "its record is damaged: its job is known by its token alone": (
+        _FINISH, replace(_RELEASED, damaged=True), replace(_RELEASED, job_id=None, damaged=True), ""
+    ),
+    "cancelled while held": (_CANCEL, _HELD, _HELD, ""),
+    "cancelled while held, and it was released": (_CANCEL, _HELD, _SENT, "it was released meanwhile"),
+    "a twin is cancelled, and became the recorded job": (
+        _CANCEL, _CLAIMED, _HELD, "it was recorded for its claim meanwhile"
+    ),
+    "a twin is cancelled": (_CANCEL, of_job(_HELD, "8"), of_job(_RELEASED, "8"), ""),
+    "a job of a slot that was dealt with is cancelled": (_CANCEL, _GONE, _GONE, ""),
+    "cancelled ahead of its slot, which has come": (_AHEAD, _RELEASED, _RELEASED, "its slot has come"),
+    "one that can never start is cancelled, whatever its step": (replace(_AHEAD, only="pending"), _HELD, _RELEASED, ""),
+    "taken back, and its slot has come": (_WITHDRAW, _RELEASED, _RELEASED, "its slot has come"),
+    "was taken back before its slot came": (replace(_WITHDRAW, gone=True), _RELEASED, _RELEASED, ""),
+    "was taken back, and was submitted anew": (
+        replace(_WITHDRAW, gone=True), _RELEASED, of_job(_HELD, "8"), "another tick has gone on with it"
+    ),
+    "was taken back, and was told of": (replace(_WITHDRAW, gone=True), _RELEASED, _ENDED, "it was finished meanwhile"),
+    "its claim goes, and is gone": (Withdraw(K, "e", "", "edited", drops=True), _CLAIMED, _GONE, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("decision", "known", "now", "why"), MEANWHILE.values(), ids=MEANWHILE)
+def test_what_others_have_done_meanwhile_is_said_where_a_decision_does_not_stand(
+    decision: Decision, known: Claim | None, now: Claim | None, why: str
+) -> None:
+    assert Meanwhile(decision, known, now, at("14:05")).objection() == why

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import job_limit, queued
 from cronhpc.core.model import (
     Claim,
@@ -275,6 +276,17 @@ def test_what_has_begun_or_is_taken_back_already_gives_no_place() -> None:
     begun = few(only="a")
     late = [replace(each, state="RUNNING") if each.id == "4" else each for each in begun.listed]
     assert planned(replace(begun, queue=Queue(tuple(late)))) == ["withdraw 3", "submit 08:00"]
+
+
+def test_what_is_in_no_list_any_more_may_have_begun_and_is_not_taken_back() -> None:
+    """Its owner had started it hours before its slot: that ran twice, for another's place or after a stop."""
+    shown = few(only="a", job_limit=4)
+    gone = replace(shown, queue=Queue(tuple(each for each in shown.listed if each.id != "4")))
+    assert planned(gone) == ["submit 08:00"]
+    assert [[each.job_id for each in withdrawals(seen)] for seen in (shown, gone)] == [
+        ["1", "2", "3", "4"],
+        ["1", "2", "3"],
+    ]
 
 
 def test_a_new_entry_has_the_places_of_its_early_slots() -> None:

@@ -51,6 +51,7 @@ class Kept(NamedTuple):
     decisions: tuple[Decision, ...]
     expected: dict[str, Any]
     world: dict[str, Any] = {}  # noqa: RUF012 - a table's row
+    done: Done = Done.OK
 
 
 def last(clock: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
@@ -64,6 +65,12 @@ def skipped(clock: str) -> Skip:
 SITUATIONS: dict[str, Kept] = {
     "a slot that was used up is the last": Kept(
         state("13:00", last=last("13:00")), (skipped("14:00"),), {"last": str(FIRST), "watermark": at("14:00")}
+    ),
+    "another tick has claimed it meanwhile: it is not used up": Kept(
+        state("13:00", last=last("13:00"), next_slot=at("15:00")),
+        (skipped("14:00"),),
+        {"last": str(key("e", "13:00")), "watermark": at("13:00"), "next_slot": None},
+        done=Done.REFUSED,
     ),
     "one of before the last is not": Kept(
         state("14:00", last=last("14:00")), (skipped("13:00"),), {"last": str(FIRST), "watermark": at("14:00")}
@@ -145,7 +152,7 @@ def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     claims = tuple(claim("e", "14:00", ClaimState.RELEASED, "7") for _ in s.decisions[:1])
     w = world("14:05", E, states={"e": s.before}, jobs=jobs, **{"claims": claims, **s.world})
     reading: Any = SimpleNamespace(world=w, memory=Memory(entries={"e": s.before}), problems=())
-    outcomes = [Outcome(each, Done.OK) for each in s.decisions]
+    outcomes = [Outcome(each, s.done) for each in s.decisions]
     site: Any = SimpleNamespace(paths=Paths(tmp_path))
     kept = _Keeper(site, reading, Plan(s.decisions, NOW), outcomes)
     after = kept.states["e"]

@@ -43,7 +43,7 @@ from cronhpc.store import history
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory, save
-from tests.worlds import at, claim, entry, job, key, state, world
+from tests.worlds import at, claim, entry, job, key, state, world, write_end
 
 if TYPE_CHECKING:
     from cronhpc.batch.port import Submission
@@ -284,6 +284,8 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
     on_disk(claims, OTHER, RELEASED, "7")
+    on_disk(claims, K, RELEASED, "8")
+    (claims.folder / str(K)).unlink()
     (claims.folder / str(K)).mkdir()
     ends = (Finish(K, "e", JobEnd(Result.OK)), Finish(OTHER, "e", JobEnd(Result.OK)))
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
@@ -291,7 +293,7 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(ends, at("15:00")))
     assert [(each.decision, each.done) for each in outcomes] == [(ends[0], Done.PASSING), (ends[1], Done.OK)]
     assert "Is a directory" in outcomes[0].detail
-    assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K)]
+    assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K), f"{K}.run"]
 
 
 def test_what_a_slow_look_took_counts_for_the_clock_of_what_is_done(tmp_path: Path) -> None:
@@ -331,7 +333,7 @@ def test_while_a_run_is_being_taken_back(
     plan = Plan((Withdraw(LATER, "e", "7", "edited"), again, *ahead("15:00", name="other")), at("15:00"))
     seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(job_limit=int(at_limit)))
     actor = Actor(site, seen)
-    monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
+    monkeypatch.setattr(actor, "_release_held", lambda _: None)
     monkeypatch.setattr(Batch, "submit", lambda _, job: "8" if job.begin == at("14:30") else "9", raising=False)
     told = actor.carry_out(plan)
     assert [each.obstacle for each in told if isinstance(each.decision, Withdraw)] == [
@@ -349,7 +351,7 @@ def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tell
     before = claim("e", "14:30", RELEASED, "7", taken_back="7")
     for since, frees in (("14:05", True), ("14:01", False)):
         actor = Actor(site, world("14:05", claims=(before,), absent={"7": at(since)}))
-        assert actor.submitter.frees == frees
+        assert actor.frees == frees
 
 
 class Full(Batch):
@@ -373,7 +375,7 @@ def test_at_a_limit_what_is_claimed_stays_so(tmp_path: Path, monkeypatch: pytest
     claims.folder.mkdir(parents=True)
     settings = Settings(parallel=2)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=settings)
-    submitter = Actor(site, world("14:05")).submitter
+    submitter = Actor(site, world("14:05"))
     monkeypatch.setattr(submitter, "_release_held", lambda _: None)
     submitter.submit(ahead("14:30", "15:00", "15:30", "16:00"))
     assert [each.job_id for each in claims.read(())] == [None, "8", None, None]
@@ -389,8 +391,8 @@ def test_runs_to_come_are_claimed_some_at_a_time_and_none_behind_a_limit_that_wa
     site.batch.taken.set()
     actor = Actor(site, world("14:05"))
     monkeypatch.setattr("cronhpc.engine.submit._AT_ONCE", 2)
-    monkeypatch.setattr(actor.submitter, "_release_held", lambda _: None)
-    actor.submitter.submit(ahead("14:30", "15:30", "16:00", "16:30", "17:00"))
+    monkeypatch.setattr(actor, "_release_held", lambda _: None)
+    actor.submit(ahead("14:30", "15:30", "16:00", "16:30", "17:00"))
     assert [str(each.key) for each in claims.read(())] == [str(row.key) for row in ahead("14:30", "15:30")]
     assert len(actor.outcomes) == 5, "what is not tried has its outcome, too"
 
@@ -410,10 +412,27 @@ def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
     monkeypatch.setattr(submit, "side_by_side", noted)
     for places in (3, 2, 0):
         seen = replace(world("14:05"), kept=SchedulerState(job_limit=places))
-        submitter = Actor(site, seen).submitter
+        submitter = Actor(site, seen)
         monkeypatch.setattr(submitter, "_release_held", lambda _: None)
         submitter.submit((*ahead("14:30", name=f"a{places}"), *ahead("15:00", "15:30", name=f"b{places}")))
     assert widths == [Settings().parallel, 1, Settings().parallel]
+
+
+def test_a_slot_that_another_tick_has_claimed_meanwhile_is_not_passed_over(tmp_path: Path) -> None:
+    """It was recorded as missed, and ran."""
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    for before in (OTHER, key("f", "14:00", by_hand=True)):
+        on_disk(claims, before, CLAIMED, None)
+    on_disk(claims, key("e", "13:30"), CLAIMED, None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+    missed = [Skip(entry(name), K.slot, Result.MISSED, Reason.MISSED, count=3) for name in ("e", "f")]
+    early = Skip(entry(), at("13:20"), Result.MISSED, Reason.MISSED)
+    seen = world("14:05", claims=(claim("e", "13:00", CLAIMED),))
+    outcomes = Actor(site, seen).carry_out(Plan((*missed, early), at("15:00")))
+    assert {id(each.decision): each.done for each in outcomes} == {
+        id(missed[0]): Done.REFUSED, id(missed[1]): Done.OK, id(early): Done.OK
+    }  # fmt: skip
 
 
 class Refusing(Batch):
@@ -495,14 +514,14 @@ def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> No
     for each in (s.ours, *s.theirs):
         claims.make(each, "e", "another", at("13:59"))
     for each in s.theirs if s.ended else ():
-        claims.finish(each, "e", JobEnd(Result.OK), "7", now=at("14:01"))
+        write_end(claims, each, "e", JobEnd(Result.OK), "7", now=at("14:01"))
     save(paths.entries, Memory(entries={"e": s.state}))
     rows = [{"what": "run", "key": str(each), "at": at("13:30")} for each in s.history]
     history.append(paths.history, rows, host="login1", now=at("13:30"))
     site: Any = SimpleNamespace(paths=paths, batch=Batch((), None), host="login1", settings=Settings())
     actor = Actor(site, world(s.now))
     row = Submit(entry(), s.ours, Reason.SUBMIT)
-    assert actor.submitter._in_time([row]) == ([] if s.late else [row])
+    assert actor._in_time([row]) == ([] if s.late else [row])
     assert claims.exists(s.ours) == (s.told or not s.late)
     assert [each.job_end.result for each in claims.read(()) if each.key == s.ours and each.job_end] == [
         Result.MISSED

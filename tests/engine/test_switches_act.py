@@ -55,7 +55,7 @@ from cronhpc.store.files import Paths
 from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick
 from tests.view_situations import SPARE, WORLD
-from tests.worlds import at, job, waits_for
+from tests.worlds import at, job, waits_for, write_end
 
 NOW = at("14:00:30")
 
@@ -540,10 +540,10 @@ def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
     first, second = (Key("e", NOW - seconds - NOW % 60) for seconds in (600, 60))
     for key, retry in ((first, None), (second, NOW + 600)):
         assert claims.make(key, "e", "a tick", NOW)
-        claims.finish(key, "e", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW, retry_at=retry)
+        write_end(claims, key, "e", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW, retry_at=retry)
     for look in range(3):
         ticked(root, Fake([]), NOW + look)
-        claims.finish(first, "e", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW)
+        write_end(claims, first, "e", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW)
     state = load(root / "state" / "entries.json").entries["e"]
     assert (state.failures, state.nodes) == (1, ("cpu1", "cpu1")), "a slot failed, and one attempt of another"
     (file,) = (root / "state" / "history").iterdir()
@@ -556,7 +556,7 @@ def test_a_failure_whose_further_attempt_a_newer_slot_supersedes_counts_and_is_t
     os.utime(script, (NOW - 900, NOW - 900))
     claims, key = Claims(root / "state" / "claims"), Key("r", NOW - 120 - NOW % 60)
     assert claims.make(key, "r", "a tick", NOW - 100)
-    claims.finish(key, "r", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW - 98, retry_at=NOW - 80)
+    write_end(claims, key, "r", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW - 98, retry_at=NOW - 80)
     for now, failures in ((NOW - 95, 0), (NOW + 5, 1)):
         ticked(root, Fake([]), now)
         state = load(root / "state" / "entries.json").entries["r"]
@@ -571,7 +571,7 @@ def test_a_further_attempt_of_an_array_submits_the_tasks_that_failed(root: Path)
     os.utime(script, (NOW - 900, NOW - 900))
     claims, key = Claims(root / "state" / "claims"), Key("sweep", NOW - 600 - NOW % 60)
     assert claims.make(key, "sweep", "a tick", NOW - 600)
-    claims.finish(key, "sweep", JobEnd(Result.FAILED, 1, tasks="1,3"), "7", now=NOW, retry_at=NOW)
+    write_end(claims, key, "sweep", JobEnd(Result.FAILED, 1, tasks="1,3"), "7", now=NOW, retry_at=NOW)
     fake = Fake([])
     ticked(root, fake, int(script.stat().st_ctime) + 60)
     assert [each.options[-1] for each in fake.submitted] == ["--array=1,3%2"]

@@ -22,6 +22,7 @@ from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab
 from tests.lab.helpers_team import LIBRARIES, PYTHON
+from tests.worlds import write_end
 
 DRIVE = Path(__file__).with_name("helpers_drive.py")
 DAY = 86400
@@ -161,7 +162,7 @@ def give_a_past(cron: Cron) -> None:
     claims.record(first, "4000000", day)
     claims.step(first, ClaimState.RELEASING)
     claims.step(first, ClaimState.RELEASED)
-    claims.finish(second, "b", JobEnd(Result.OK, 0), "4000001", now=day)
+    write_end(claims, second, "b", JobEnd(Result.OK, 0), "4000001", now=day)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from tests.lab.helpers_points import (
     stopped,
     walk,
 )
+from tests.worlds import write_end
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]  # the walks: minutes, and many of them on a busy machine
 
@@ -276,7 +277,7 @@ def died_after(cron: Cron, step: str) -> None:
         cron.wait_quiet()
         steps = cron.root / "state" / "claims" / f"{key}.go"
         kept = steps.read_bytes()
-        claims.finish(key, "a", JobEnd(Result.OK, 0), jobs[0], now=cron.slot + 9)
+        write_end(claims, key, "a", JobEnd(Result.OK, 0), jobs[0], now=cron.slot + 9)
         steps.write_bytes(kept)
 
 

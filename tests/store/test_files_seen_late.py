@@ -104,7 +104,7 @@ def test_a_claim_with_which_another_has_gone_further_is_not_taken_back(tmp_path:
     assert claims.make(key, "a", "me", 60)
     assert claims.record(key, "7", 60)
     unseen(tmp_path / str(key), tmp_path / f"{key}.id")
-    assert claims.awaits_release(key)
+    assert claims.names() == {key: {"", ".id"}}
     assert claims.exists(key)
     claims.give_up(key)
     assert claims.exists(key)
@@ -117,7 +117,7 @@ def test_a_recorded_job_is_unknown_and_not_none(tmp_path: Path, unseen: Unseen) 
     assert claims.step(key, ClaimState.RELEASING)
     unseen(tmp_path / f"{key}.go")
     with pytest.raises(OSError, match="cannot be opened here yet"):
-        claims.job_id(key)
+        claims.look([key])
 
 
 def test_a_link_whose_record_cannot_be_opened_yet_is_left_to_its_comment(tmp_path: Path, unseen: Unseen) -> None:

@@ -25,6 +25,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths, sweep
 from tests.cli.test_cli import Shell
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+from tests.worlds import write_end
 
 DATA = Path(__file__).parents[1] / "data" / "state-v1"
 NOW = 1795831980  # as in tests/store/test_state_versions.py: two minutes after the newest slot, two before the next
@@ -307,7 +308,7 @@ def test_which_job_was_taken_back(tmp_path: Path, data: bytes, job_id: str | Non
     (tmp_path / f"{key}.back").write_bytes(data)
     (found,) = claims.read(set())
     assert (found.job_id, found.taken_back, found.damaged) == (job_id, taken_back, False)
-    assert claims.job_ids([key]) == {key: job_id}
+    assert claims.look([key]) == {key: found}
 
 
 def test_what_a_tick_that_is_killed_while_a_job_is_ended_leaves_is_swept(
@@ -339,7 +340,7 @@ def test_the_step_of_a_run_taken_back_outlives_its_claim_until_the_slot_is_claim
     claims.end_job(key, "7")  # by a tick that had stood still
     assert claims.names() == {key: {"", ".id", ".back"}}
     assert [each.holds for each in claims.read(set())] == ["another"]
-    claims.finish(key, "backup", JobEnd(Result.OK), "8", now=NOW + 2)
+    write_end(claims, key, "backup", JobEnd(Result.OK), "8", now=NOW + 2)
     assert claims.names() == {key: {""}}
     claims.take_back({key: "7"}, NOW)
     claims.forget([key])
