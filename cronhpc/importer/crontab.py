@@ -135,19 +135,27 @@ class Crontab(Reader):
             raise NotImportedError(
                 *(table.refused(text) or (_unreadable(text), "Five fields are needed, then a command."))
             )
-        when = " ".join(match["when"].split())
+        when, faults, command, zone = " ".join(match["when"].split()), list[tuple[str, str]](), "", ""
         try:
             schedule = as_cron(when)
         except ScheduleError as error:
-            what, fix = table.refused(text) or (f'"{error.text}": {error.what}', error.fix)
-            if _ANACRON.match(text):
-                what, fix = (
-                    "it looks like a line of anacrontab: days, delay, name.",
-                    "Write @daily or @weekly for them.",
-                )
-            raise NotImportedError(what, f"{fix} It is not imported.") from None
-        command = self._without_flags(number, self._command(match["rest"] or ""))
-        zone = self._zone()
+            if misread := _of_anacron(text) or table.refused(text):  # what stands behind the fields is, too
+                raise NotImportedError(misread[0], f"{misread[1]} It is not imported.") from None
+            faults = [
+                (f'"{when}": {each.what}', f"{each.fix} It is not imported.") for each in _of_fields(when) or [error]
+            ]
+        try:
+            command = self._without_flags(number, self._command(match["rest"] or ""))
+        except NotImportedError as error:
+            faults.append(error.args)
+        try:
+            zone = self._zone()
+        except NotImportedError as error:
+            faults.append(error.args)
+        for what, fix in dict.fromkeys(faults):
+            self.refuse(number, what, fix)
+        if faults:
+            return
         if match["quiet"]:
             self.note(number, "the - in front (root's alone) keeps cron from logging the command: left out.")
         if schedule != when:
@@ -203,9 +211,10 @@ class Crontab(Reader):
         if not shell.startswith("/") or " " in shell:
             what = f"SHELL={shell}: cron needs the whole path of a program, so this command never ran."
             raise NotImportedError(what, "Write SHELL=/bin/bash in the table. It is not imported.")
-        if table.cut_by_percent(command, run):
+        if len(run) + run.count("%") < len(command):
             what = f"cron ends a command at a bare %: it ran {run.strip()}, and so does the script."
-            self.note(number, what, r"Was \% meant? Then write it, and import again.", look=True)
+            fix = r"Was \% meant? Then write it, and import again."
+            self.note(number, what, fix, look=table.cut_by_percent(run))
         for what, _ in steps_beyond(schedule):
             self.note(number, f"{what} So it did under cron.")
         comments = self.take_comments(number)
@@ -229,6 +238,23 @@ class Crontab(Reader):
             what = "cron let it run on in the background; a job ends what its shell leaves: the script waits for it."
             self.note(number, what)
         return waiting if is_sh(shell) else command
+
+
+def _of_anacron(text: str) -> tuple[str, str] | None:
+    if not _ANACRON.match(text):
+        return None
+    return "it looks like a line of anacrontab: days, delay, name.", "Write @daily or @weekly for them."
+
+
+def _of_fields(when: str) -> list[ScheduleError]:
+    """What is wrong with each of the five fields by itself."""
+    errors, words = [], when.split()
+    for at, word in enumerate(words if len(words) == len(UNITS) else ()):
+        try:
+            as_cron(" ".join(word if each == at else "*" for each in range(len(UNITS))))
+        except ScheduleError as error:
+            errors.append(error)
+    return errors
 
 
 def _unreadable(text: str) -> str:

@@ -346,10 +346,8 @@ def zone_behind(command: str) -> tuple[str, str] | None:
     return what, f"Write CRON_TZ={word} on a line of its own above, and take it out here."
 
 
-def cut_by_percent(command: str, run: str) -> bool:
+def cut_by_percent(run: str) -> bool:
     r"""Whether the bare % that ends `run` was hardly meant: in quotes, in brackets, or in a format of date's."""
-    if run == command or len(run) >= len(command):
-        return False
     quotes = re.sub(r"\\.", "", run)
     without = re.sub(r"'[^']*'|\"[^\"]*\"", "", quotes)
     return (

@@ -293,6 +293,31 @@ def test_one_cause_is_one_remark(text: str) -> None:
     assert len(table_of(text).remarks) == 1
 
 
+TWICE_WRONG = {
+    "two fields": ("61 25 * * * x\n", ['minute "61"', 'hour "25"']),
+    "a field and the command": ("61 3 * * * <your command>\n", ['minute "61"', "<your command> stands for"]),
+    "a field and the zone": (
+        "CRON_TZ=CET-1CEST,M3.5.0,M10.5.0/3\n61 3 * * * x\n",
+        ['minute "61"', "is no name of a time"],
+    ),
+    "the fields are misread, and so is the command": ("0 0 12 ? * 2-6 x\n", ["write 0 12 * * mon-fri."]),
+    "days that no month has are one fault": ("0 3 31 2 * x\n", ["day of month 31 is in no month"]),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), TWICE_WRONG.values(), ids=TWICE_WRONG)
+def test_all_that_is_wrong_with_a_line_is_told_at_once(text: str, words: list[str]) -> None:
+    said = [str(each) for each in table_of(text).remarks if each.look]
+    assert len(said) == len(words)
+    assert all(word in each for word, each in zip(words, said, strict=True)), said
+
+
+@pytest.mark.parametrize("command", ["mail -s x a%hello%you", "a 100% b", "cat%"])
+def test_each_percent_that_ends_a_command_is_told(command: str) -> None:
+    [said] = table_of(f"@daily {command}\n").remarks
+    assert f"cron ends a command at a bare %: it ran {command.partition('%')[0]}" in said.what
+
+
 @pytest.mark.parametrize("command", ["mail -s x a%hello%you", r"x \%F", "a 100% b", "cat%one%two"])
 def test_a_percent_that_was_meant_needs_nobody(command: str) -> None:
     assert [each for each in table_of(f"@daily {command}\n").remarks if each.look] == []
