@@ -272,11 +272,14 @@ def _names(entry: Entry) -> set[str]:
 
 
 def _is_of(entry: Entry, command: str | None) -> bool:
-    """Whether a job's command is the entry's script, or what is submitted in its place."""
-    if not command:
-        return False
-    substitutes = (f"/state/commands/{entry_id(entry.name)}.slurm", "/state/stubs/run.slurm")
-    return any(each in command for each in substitutes) or (bool(entry.script) and f"{entry.script} " in f"{command} ")
+    """Whether a job's command is the entry's script, or what is submitted in its place.
+
+    A wrapper is every entry's: the script behind it says whose run it is, where arguments are told.
+    """
+    if not command or command.endswith("/state/stubs/run.slurm"):
+        return bool(command)
+    generated = f"/state/commands/{entry_id(entry.name)}.slurm"
+    return generated in command or (bool(entry.script) and f"{entry.script} " in f"{command} ")
 
 
 def is_link(world: World, job: Job) -> bool:

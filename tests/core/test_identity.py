@@ -84,6 +84,9 @@ ANOTHERS = {
     "the id was given anew within the second, to a run of another directory": job(
         7, comment="cronhpc=ffffff/e@20261127T1400Z.1", name="x", submitted=at("14:00:05"), command="/home/u/x.slurm"
     ),
+    "the id was given anew within the second, to another entry's run in the same wrapper": job(
+        7, comment="x", name="x", submitted=at("14:00:05"), command="/cron/state/stubs/run.slurm /cron/cron.d/o.slurm"
+    ),
     "the id was given anew, to a run of another directory": job(
         7, comment="cronhpc=ffffff/e@20261127T1400Z.1", name="e", submitted=at("14:09")
     ),
@@ -176,9 +179,12 @@ def test_a_claim_without_id_finds_its_job(row: Job, *, adopted: bool | None) -> 
 
 
 def test_of_a_script_that_names_its_own_log_script_name_and_time_do() -> None:
-    row = job(9, name="e", command=SCRIPT, submitted=at("14:01"))
-    one = replace(of(claim("e", "14:00", ClaimState.CLAIMED), row), entries=(entry("e", output=False),))
-    assert any(type(d).__name__ == "Adopt" for d in plan(one).decisions)
+    wrapper, end = "/cron/state/stubs/run.slurm", "/cron/state/ends/e@20261127T1400Z.1.json"
+    others = f"{wrapper} /cron/cron.d/other.slurm {end.replace('e@', 'other@')}"
+    for its, adopted in ((SCRIPT, True), (f"{wrapper} {SCRIPT} {end}", True), (wrapper, True), (others, False)):
+        row = job(9, name="e", command=its, submitted=at("14:01"))
+        one = replace(of(claim("e", "14:00", ClaimState.CLAIMED), row), entries=(entry("e", output=False),))
+        assert any(type(d).__name__ == "Adopt" for d in plan(one).decisions) == adopted, its
 
 
 KNOWN = {
