@@ -375,6 +375,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ahead(LIFTED, anew=True),
         ["withdraw 7", "again #1"],
     ),
+    "… and start is called where a chain is: it stays so": (ahead(LIFTED, scope=Scope.LINKS), []),
     "… also where only accounting still tells that": (
         ahead(anew=True, job_ends={"7": JobEnd(Result.CANCELLED, ended=at("13:55"))}),
         ["withdraw 7", "again #1"],

@@ -410,6 +410,19 @@ def test_what_runs_while_the_link_is_moved_to_another_version_imports_of_its_own
 
 
 @pytest.mark.processes
+def test_a_daemon_marks_the_version_that_it_is_of_also_once_the_link_is_moved(tmp_path: Path) -> None:
+    place = "lib/python3/site-packages"
+    shutil.copytree(TOP / "cronhpc", tmp_path / "one" / place / "cronhpc", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "two" / place).mkdir(parents=True)
+    (tmp_path / "venv").symlink_to("one")
+    upgrade = f"os.unlink('{tmp_path}/venv'); os.symlink('two', '{tmp_path}/venv')"
+    code = f"import os; from cronhpc.drivers import daemon; {upgrade}; print(os.path.realpath(daemon._IN_USE))"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "venv" / place), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == (str(tmp_path / "one" / "in-use"), "")
+
+
+@pytest.mark.processes
 def test_an_upgrade_that_fails_changes_nothing(installed: Installed) -> None:
     installed()
     before = installed.versions(), (installed.share / "venv").readlink()

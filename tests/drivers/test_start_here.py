@@ -238,13 +238,16 @@ def test_start_under_a_limit_that_is_known_says_how_often_to_tick(
     planned = plan(seen)
     first = [d for d in planned.decisions if isinstance(d, Submit)]
     taken = [Outcome(each, Done.OK, job_id=str(number)) for number, each in enumerate(first[:-1])]
-    outcomes = (*taken, Outcome(first[-1], Done.PASSING))
+    lost = Outcome(first[-1], Done.PASSING, "no reply came", obstacle=Obstacle.NO_ANSWER)
+    outcomes = (*taken, lost, Outcome(first[-1], Done.PASSING, "its folder is not there"))
     monkeypatch.setattr(start, "tick", lambda *_: Report(seen, planned, outcomes))
     monkeypatch.setattr(start, "directory_id", lambda _: "3")
     site: Any = SimpleNamespace(paths=Paths(tmp_path), settings=seen.settings)
     lines = start._first_tick(site, lambda: seen.now)
     assert lines[0].startswith(f"submitted {len(first) - 1} runs of the next 29 min, as no more jobs fit")
-    assert any("at least every 20 min" in each for each in lines)
+    assert lines[1:3] == ["no reply came", "not submitted: its folder is not there"]
+    assert "at least every 20 min; a line for crontab -e" in lines[3]
+    assert lines[4].startswith("  */20 * * * * ")
 
 
 @pytest.mark.processes
