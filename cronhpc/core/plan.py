@@ -14,7 +14,6 @@ For one entry and one slot the first rule that applies decides, and its name is 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from itertools import accumulate
 
 from cronhpc.core import attempts, chain, slots, stop
@@ -309,7 +308,7 @@ def _places(
     freed = sum(counted(world, each) for each in going.values()) + sum(counted(world, each) for each in waiting)
     places = limit - jobs + freed - due
     in_order: list[Claim | Submit] = sorted((*waiting, *ahead), key=lambda each: each.key.slot)
-    fit = bisect_right(list(accumulate(counted(world, each) for each in in_order)), places)
+    fit = sum(number <= places for number in accumulate(counted(world, each) for each in in_order))
     late = [
         row
         for each in in_order[fit:]
