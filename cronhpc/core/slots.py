@@ -141,7 +141,7 @@ class Seen:
         used = max(self._used_by_itself(world, entry, state, is_changed=is_changed), newest)
         first, restored, lost = state.next_slot, world.kept.restored, []
         if is_changed:
-            lost.append(_of_old_schedule(entry, state, (max(state.watermark, newest), used), claimed))
+            lost.append(_of_old_schedule(world, entry, state, (newest, used), claimed))
         if used < restored and not (state.schedule_key == key and first is not None and first > restored):
             why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
             lost.append(_missed(entry, schedule_of(entry), (used, restored), why, claimed))
@@ -257,9 +257,14 @@ def _caught_up(
 
 
 def _of_old_schedule(
-    entry: Entry, state: EntryState, between: tuple[int, int], claimed: Collection[int]
+    world: World, entry: Entry, state: EntryState, between: tuple[int, int], claimed: Collection[int]
 ) -> Skip | None:
-    """Slots of the schedule of before that had come, and were not run, when that was changed."""
+    """Slots of the schedule of before that waited, or had come since the last tick, when that was changed.
+
+    Of others nobody knows: the entry's file may have been away.
+    """
+    last = 0 if state.blocked_reason else world.kept.last_tick or 0
+    between = max(between[0], state.watermark, last), between[1]
     if between[0] < _FIRST:
         return None
     try:

@@ -246,21 +246,46 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         ["submit 12:30"],
     ),
     "the schedule was changed while old slots were due: those are missed": (
-        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("10:00", schedule_key="0 * * * *|UTC|")),
+        one(
+            "12:30",
+            entry(schedule="*/10 * * * *", born="12:25"),
+            state("10:00", schedule_key="0 * * * *|UTC|", blocked_reason="over budget"),
+        ),
         ["used up 12:00 missed (2)", "submit 12:30"],
     ),
     "the same, and no new slot has come, and one of the old ones is claimed": (
         one(
             "12:30",
             entry(schedule="40 * * * *", born="12:25"),
-            state("09:00", schedule_key="0 * * * *|UTC|"),
+            state("09:00", schedule_key="0 * * * *|UTC|", blocked_reason="over budget"),
             claims=(claim("e", "11:00", ClaimState.RELEASED, "7"),),
             jobs=(job(7, of=key("e", "11:00")),),
         ),
         ["used up 12:00 missed (2)", "wait 12:40 not due"],
     ),
     "the same, and what this version cannot read of the old schedule is not counted": (
-        one("12:30", entry(schedule="40 * * * *", born="12:25"), state("09:00", schedule_key="fortnightly|UTC|")),
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state("09:00", schedule_key="fortnightly|UTC|", blocked_reason="over budget"),
+        ),
+        ["wait 12:40 not due"],
+    ),
+    "the same after two hours' outage": (
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state("10:00", schedule_key="0 * * * *|UTC|"),
+            last_tick=at("10:30"),
+        ),
+        ["used up 12:00 missed (2)", "wait 12:40 not due"],
+    ),
+    "a name that comes back with another schedule: of the time between nothing is told": (
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state("2026-06-01 10:00", schedule_key="0 * * * *|UTC|"),
+        ),
         ["wait 12:40 not due"],
     ),
     "a slot of the old schedule that came after the change was none": (
