@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -322,16 +323,19 @@ class Story:
         return wrong + [f"{slot - BEGIN} has no record" for slot in missing]
 
     def expected(self) -> list[int]:
+        """Of each version that a tick has seen the slots that came; before its file was put away, those looked at."""
         found = []
-        ends = [*(since for since, _ in self.versions[1:]), self.clean[-1]]
-        for (since, version), until in zip(self.versions, ends, strict=True):
-            if version is None:
+        for (since, version), (until, next_one) in pairwise([*self.versions, (self.clean[-1], self.entry)]):
+            ticks = [tick for tick in self.clean if since < tick < until]
+            if version is None or not ticks:
                 continue
             schedule = schedule_of(version)
-            slot, seen = schedule.next_epoch(since), any(since < tick < until for tick in self.clean)
-            while seen and slot < until - 120:
-                found.append(slot)
-                slot = schedule.next_epoch(slot)
+            slot = schedule.next_epoch(since)
+            while slot < until - 120:
+                after = schedule.next_epoch(slot)
+                if next_one is not None or (after < until - 120 and slot + 30 < ticks[-1]):
+                    found.append(slot)
+                slot = after
         return found
 
 
