@@ -93,7 +93,8 @@ class Asked(Slurm):
     def has(self, program: str) -> bool:
         return self.found and program == "sacct"
 
-    def ask(self, program: str, arguments: Sequence[str], **_: str) -> str:
+    def answer(self, argv: Sequence[str], *_: object) -> str:
+        program, *arguments = argv
         self.calls.append(program)
         if program != "sacct":
             return self.config if program == "scontrol" else ""

@@ -8,7 +8,7 @@ from cronhpc.batch.commands import ByCommands, changed, chunks
 from cronhpc.batch.port import BatchError, JobFiles, Submission, Unreachable
 from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
-from cronhpc.core.model import Accounting, CronhpcError, JobEnd, Queue, log_name
+from cronhpc.core.model import CronhpcError, JobEnd, Queue, log_name
 from cronhpc.script.dialect import SLURM
 
 TYPE_CHECKING = False
@@ -28,9 +28,7 @@ _PRINTED = 3  # numbers among a wrapper's words, each a question
 class Slurm(ByCommands):
     """The batch system of `environ` (its PATH, its SLURM_CONF), as this user.
 
-    `cluster` is named to every command where set. `accounting`: None as long as nobody knows whether `sacct` has
-    anything to ask, and `submit_line` whether it has that field; a caller may keep both between ticks.
-    `accounting_said`: what the last `endings` learnt of jobs whose end it does not tell.
+    `cluster` is named to every command where set. `accounting` and `submit_line`: what is known of them already.
     """
 
     dialect = SLURM
@@ -48,7 +46,6 @@ class Slurm(ByCommands):
         self.cluster = cluster
         self.accounting = accounting
         self.submit_line = submit_line
-        self.accounting_said = Accounting()
         super().__init__(environ, **usual)
 
     # --- the port --------------------------------------------------------------------------------------------------
@@ -230,9 +227,9 @@ class Slurm(ByCommands):
 
     # --- the commands ----------------------------------------------------------------------------------------------
 
-    def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
-        """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
-        return self.answer([program, *arguments], more)
+    def ask(self, program: str, arguments: Sequence[str]) -> str:
+        """What a query printed, which is right. Raises Unreachable."""
+        return self.answer([program, *arguments])
 
     def _called(self, argv: Sequence[str]) -> Sequence[str]:
         """With the cluster that settings name; sacctmgr takes no such option."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pwd
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import chunks, end_of_tasks
+from cronhpc.batch.commands import ByCommands, chunks, end_of_tasks
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, word
 from cronhpc.batch.slurm.site import config_values, has_accounting
@@ -267,27 +267,12 @@ def canceller(rows: Iterable[Row]) -> int | None:
 # --- asking both ---------------------------------------------------------------------------------------------------
 
 _NO_ACCOUNTING = "accounting storage is disabled"
+_UTC = {"TZ": "UTC0"}  # of the times that sacct is given
 _BY = re.compile(r"cancelled by (\d+)")
 _SLACK = 120  # seconds that the clock of the controller may be behind ours
 
 
-class Asked(Protocol):
-    """Slurm as it is asked here, and what it has learnt by that."""
-
-    accounting: bool | None
-    accounting_said: Accounting
-    submit_line: bool
-
-    def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
-        """What a query printed. Raises Unreachable."""
-        ...
-
-    def has(self, program: str) -> bool:
-        """Whether this machine has a program of Slurm's."""
-        ...
-
-
-def job_ends(slurm: Asked, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
+def job_ends(slurm: ByCommands, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
     """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
 
     Raises Unreachable.
@@ -302,12 +287,12 @@ def job_ends(slurm: Asked, job_ids: Sequence[str], since: int, tokens: Mapping[s
     return {job_id: _with_names(job_end) for job_id, job_end in found.items()}
 
 
-def cancelled_by(slurm: Asked, job_id: str, since: int) -> int | None:
+def cancelled_by(slurm: ByCommands, job_id: str, since: int) -> int | None:
     """The user id that cancelled a job; None: unknown."""
     return canceller(row for row in _accounted(slurm, [job_id], since) if (row.submitted or 0) >= since - _SLACK)
 
 
-def used(slurm: Asked, names: Sequence[str], since: int) -> tuple[int, int] | None:
+def used(slurm: ByCommands, names: Sequence[str], since: int) -> tuple[int, int] | None:
     """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
 
     None where accounting does not tell.
@@ -316,20 +301,20 @@ def used(slurm: Asked, names: Sequence[str], since: int) -> tuple[int, int] | No
         return None
     arguments = ["--allocations", "--noheader", "--parsable2", _start_time(since), f"--name={','.join(names)}"]
     try:
-        return used_of(slurm.ask("sacct", [*arguments, "--format=CPUTimeRAW"], TZ="UTC0"))
+        return used_of(slurm.answer(["sacct", *arguments, "--format=CPUTimeRAW"], _UTC))
     except Unreachable as error:
         if _NO_ACCOUNTING in error.text:
             slurm.accounting = False
         return None
 
 
-def _controllers_rows(slurm: Asked, job_ids: frozenset[str]) -> list[Row]:
+def _controllers_rows(slurm: ByCommands, job_ids: frozenset[str]) -> list[Row]:
     """What the controller still knows (MinJobAge seconds), exit codes included."""
     arguments = ["--me", "--states=all", "--array", f"--Format={exits_format()}"]
-    return [row for row in exits_rows(slurm.ask("squeue", arguments)) if row.id in job_ids]
+    return [row for row in exits_rows(slurm.answer(["squeue", *arguments])) if row.id in job_ids]
 
 
-def _accounted(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
+def _accounted(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Row]:
     """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
     if slurm.accounting is False:
         return []
@@ -345,22 +330,22 @@ def _accounted(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
     return found
 
 
-def _exists(slurm: Asked) -> bool:
+def _exists(slurm: ByCommands) -> bool:
     """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
     if slurm.accounting is None and slurm.has("sacct"):
         try:
-            config = config_values(slurm.ask("scontrol", ["show", "config"]))
+            config = config_values(slurm.answer(["scontrol", "show", "config"]))
         except Unreachable:
             return False
         slurm.accounting = has_accounting(config)
     return slurm.accounting is True
 
 
-def _sacct(slurm: Asked, job_ids: Sequence[str], since: int) -> list[Row]:
+def _sacct(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Row]:
     """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
     separator, fields = new_separator(), ACCOUNTING if slurm.submit_line else ACCOUNTING[:-1]
     try:
-        answer = slurm.ask("sacct", accounting_arguments(job_ids, since - _SLACK, separator, fields), TZ="UTC0")
+        answer = slurm.answer(["sacct", *accounting_arguments(job_ids, since - _SLACK, separator, fields)], _UTC)
     except Unreachable as error:
         if not slurm.submit_line or "invalid field" not in error.text.lower():
             raise
