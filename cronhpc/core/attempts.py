@@ -426,7 +426,7 @@ def _barred(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
         return JobEnd(Result.MISSED, detail="its entry is gone")
     switch = stop.switch_on(world, entry)
     if switch is not None:
-        return JobEnd(Result.STOPPED, detail=switch.said)
+        return JobEnd(Result.STOPPED, detail=switch.in_words)
     suspended = _suspended(world, claim, entry)
     return JobEnd(Result.SUSPENDED, detail=suspended) if suspended else None
 
@@ -567,7 +567,7 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
     if entry is None:
         return "its entry is gone"
     if (switch := stop.switch_on(world, entry)) is not None:
-        return switch.said
+        return switch.in_words
     if world.states.get(entry.name, NEW_STATE).suspended is not None:
         return "its entry is suspended"
     if not entry.fresh and claim.holds != slots.text_key(entry):

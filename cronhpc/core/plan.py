@@ -161,7 +161,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     """The rules that do not depend on a slot."""
     switch = stop.switch_on(world, entry)
     if switch is not None:
-        return Reason.by_switch(switch.kind), switch.said
+        return Reason.by_switch(switch.kind), switch.in_words
     if world.switches.unknown:
         return Reason.STOPPED, f"{world.switches.unknown[0]} cannot be read, so nobody knows what it stops"
     if entry.problem is not None:

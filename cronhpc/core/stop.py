@@ -399,7 +399,7 @@ def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) ->
     ended_by_us = job_end.result in {Result.CANCELLED, Result.UNKNOWN} or job_end.signal in _OF_A_CANCEL
     if record is not None and (record.warned or ended_by_us):
         late = job_end.ended is not None and job_end.ended < record.at
-        return job_end if late else replace(job_end, result=Result.KILLED, detail=record.said)
+        return job_end if late else replace(job_end, result=Result.KILLED, detail=record.in_words)
     if job_end.result is Result.FAILED and job_end.exit_code == STOPPED_EXIT:
         return replace(job_end, result=Result.KILLED, detail=command("guard") + f" ended it (exit {STOPPED_EXIT})")
     if job_end.result is not Result.CANCELLED:
@@ -407,7 +407,7 @@ def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) ->
     switch = _killer(world, claim, entry)  # the tick that cancelled it may have died before it wrote that down
     if switch is None or (job_end.ended is not None and job_end.ended < switch.since):
         return job_end
-    return replace(job_end, result=Result.KILLED, detail=switch.said)
+    return replace(job_end, result=Result.KILLED, detail=switch.in_words)
 
 
 def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:

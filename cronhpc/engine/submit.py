@@ -623,7 +623,7 @@ class Submitter:
             if switch is None and not world.switches.unknown:
                 ready.append(row)
                 continue
-            why = switch.said if switch else f"{world.switches.unknown[0]} cannot be read"
+            why = switch.in_words if switch else f"{world.switches.unknown[0]} cannot be read"
             goes = switch is not None and self._is_new(row)
             ahead = row.key.slot > self.world.now  # the switch may be lifted before its slot comes
             if goes and ahead:

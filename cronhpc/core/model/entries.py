@@ -129,7 +129,7 @@ class Switch:
         return self.expires is not None and self.expires <= now
 
     @property
-    def said(self) -> str:
+    def in_words(self) -> str:
         """Which, by whom and why."""
         return f"{self.title}, by {self.by}" + (f": {self.reason}" if self.reason else "")
 
@@ -166,9 +166,9 @@ class KillRecord:
         return self.emptied and not (self.warned or self.cancelled)
 
     @property
-    def said(self) -> str:
+    def in_words(self) -> str:
         """By which switch, by whom and why."""
-        return Switch("kill", self.name, self.path, self.by, 0, self.reason).said
+        return Switch("kill", self.name, self.path, self.by, 0, self.reason).in_words
 
 
 @dataclass(frozen=True, slots=True)
