@@ -184,7 +184,7 @@ def facts(console: Console) -> Status:
         about,
         problems=(
             *reading.problems,
-            *of_entries(reading.memory, console.now, told_too=True),
+            *of_entries(reading.memory, console.now, reported_too=True),
             *_unsent(paths, console.now),
             *_of_pings(world, site.environment),
             *_of_daemon(site),

@@ -426,7 +426,7 @@ class _Keeper:
             state, source = self.states.get(entry.name, NEW_STATE), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
-        marks_of_damage = damage.marks(self.memory, self.world.now, told=self.world.call.whole)
+        marks_of_damage = damage.marks(self.memory, self.world.now, reported=self.world.call.whole)
         self.kept.forgotten, self.kept.invalid = marks_of_damage
         if self.world.call.whole:
             self._note_scheduler()
@@ -512,7 +512,7 @@ class _Keeper:
             host=self.site.host,
             used=status.used_of(self.site.cache),
         )
-        problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, told_too=True))
+        problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, reported_too=True))
         known = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
         facts = as_json(known, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, VERSION, 0o644)

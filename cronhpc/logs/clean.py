@@ -252,7 +252,7 @@ class _Work:
     def _remove_for(self, folder: Folder, why: Why, files: list[LogFile]) -> int:
         if self.dry_run:
             gone = len(files)
-            self.files += ((f"{folder.shown}/{file.name}", str(why)) for file in files)
+            self.files += ((f"{folder.label}/{file.name}", str(why)) for file in files)
         else:
             gone = self._unlinked(folder, logs.unchanged(folder, files))
         if gone == len(files):
@@ -266,20 +266,20 @@ class _Work:
         removal = logs.removed(folder, names)
         if removal.errors:
             error = removal.errors[0]
-            what = f"{folder.shown}: {error.filename} cannot be removed: {error.strerror}."
-            self.problems.append(Problem("W615", what, "Look at its owner and at the folder's modes.", folder.shown))
+            what = f"{folder.label}: {error.filename} cannot be removed: {error.strerror}."
+            self.problems.append(Problem("W615", what, "Look at its owner and at the folder's modes.", folder.label))
         return removal.count
 
     def _count(self, folder: Folder, why: Why, number: int) -> None:
         self.room -= number
         if number:
-            self.folders.setdefault(folder.shown, Counter())[why] += number
+            self.folders.setdefault(folder.label, Counter())[why] += number
 
     def _name_left(self, folder: Folder, names: list[str], kind: str, code: str, fix: str) -> None:
         if names:
             named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-            what = f"{folder.shown} holds {len(names)} {kind if len(names) > 1 else kind[:-1]} ({named}), left alone."
-            self.problems.append(Problem(code, what, fix, folder.shown))
+            what = f"{folder.label} holds {len(names)} {kind if len(names) > 1 else kind[:-1]} ({named}), left alone."
+            self.problems.append(Problem(code, what, fix, folder.label))
 
 
 def _ordered(whys: Mapping[str, int]) -> dict[str, int]:

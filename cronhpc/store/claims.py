@@ -80,25 +80,25 @@ class Claims:
 
     def names(self) -> dict[Key, set[str]]:
         """What the folder lists: for each key the suffixes present ("" for the claim itself)."""
-        found: dict[Key, set[str]] = {}
+        suffixes: dict[Key, set[str]] = {}
         for name in patiently(lambda: os.listdir(self.folder)):
             stem, suffix = _parts(name)
             key = Key.of(stem)
             if key is not None:
-                found.setdefault(key, set()).add(suffix)
-        return found
+                suffixes.setdefault(key, set()).add(suffix)
+        return suffixes
 
     def read(self, finished: Container[str]) -> tuple[Claim, ...]:
         """Every claim; those whose key's text is in `finished` are known to be, and are not opened.
 
         A step without its claim is none: a scheduler that had been stopped for long wrote it, and was killed.
         """
-        found = self.names()
-        keys = sorted((key for key, suffixes in found.items() if "" in suffixes), key=IN_ORDER)
+        listed = self.names()
+        keys = sorted((key for key, suffixes in listed.items() if "" in suffixes), key=IN_ORDER)
         return tuple(
             Claim(key, ClaimState.FINISHED)
-            if found[key] == {""} and str(key) in finished
-            else self._read(key, found[key])
+            if listed[key] == {""} and str(key) in finished
+            else self._read(key, listed[key])
             for key in keys
         )
 
@@ -133,8 +133,8 @@ class Claims:
 
     def look(self, keys: Iterable[Key]) -> dict[Key, Claim]:
         """Those of `keys` that are claimed, as the disk has them now."""
-        found = self.names()
-        return {key: self._read(key, found[key]) for key in keys if "" in found.get(key, ())}
+        listed = self.names()
+        return {key: self._read(key, listed[key]) for key in keys if "" in listed.get(key, ())}
 
     def ends(self, since: Mapping[str, int]) -> dict[Key, Claim]:
         """Of the entries in `since`, the claims from that slot on: of each no more than whether it has ended."""
@@ -171,8 +171,8 @@ class Claims:
         value = decoded(data)
         if data is None or (value is None and not suffix and _is_cut_off(data)):
             return _CUT_OFF, ()
-        found, invalid = decode.read(_File, value)
-        return found or _File(), invalid
+        record, invalid = decode.read(_File, value)
+        return record or _File(), invalid
 
     def _recorded_in(self, key: Key, suffix: str) -> str | None:
         """The job that a file names."""

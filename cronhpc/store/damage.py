@@ -27,40 +27,41 @@ _SHOWN = 86400  # seconds for which `status` goes on to say what one tick has fo
 _SAFE = "No slot runs twice: the claims hold what was submitted."
 
 
-def marks(memory: Memory, now: int, *, told: bool) -> tuple[tuple[int, bool] | None, tuple[int, bool, str] | None]:
-    """What is kept of its not being whole (forgotten, invalid), which its next writing hides. `told`: by a report."""
+def marks(memory: Memory, now: int, *, reported: bool) -> tuple[tuple[int, bool] | None, tuple[int, bool, str] | None]:
+    """What is kept of its not being whole (forgotten, invalid), which its next writing hides.
+
+    `reported`: people are told of it now.
+    """
     forgotten, invalid = memory.scheduler.forgotten, memory.scheduler.invalid
     if memory.corrupt:
         forgotten = forgotten or (now, False)
     elif memory.invalid:
         invalid = (now, False, memory.invalid)
-    if told:
+    if reported:
         forgotten, invalid = forgotten and (forgotten[0], True), invalid and (invalid[0], True, invalid[2])
     return forgotten, invalid
 
 
-def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Problem]:
-    """What was lost of entries, until a tick has told it; `told_too`: for a day."""
-    found = []
-    if _is_news(memory.scheduler.forgotten, now, new=memory.corrupt, told_too=told_too):
+def of_entries(memory: Memory, now: int, *, reported_too: bool = False) -> Iterator[Problem]:
+    """What was lost of entries, until a tick has reported it; `reported_too`: for a day."""
+    if _is_news(memory.scheduler.forgotten, now, new=memory.corrupt, reported_too=reported_too):
         what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
         fix = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
-        found.append(Problem("W332", what, fix, "state/entries.json"))
+        yield Problem("W332", what, fix, "state/entries.json")
     noted = memory.scheduler.invalid
     where = memory.invalid or (noted[2] if noted else "")
-    if _is_news(noted, now, new=bool(memory.invalid), told_too=told_too):
+    if _is_news(noted, now, new=bool(memory.invalid), reported_too=reported_too):
         what = f"held what no tick writes, and that is forgotten: {where}."
         fix = f"{_SAFE} The past is in: " + command("history")
-        found.append(Problem("W335", what, fix, "state/entries.json"))
-    return found
+        yield Problem("W335", what, fix, "state/entries.json")
 
 
-def _is_news(known: Sequence[Any] | None, now: int, *, new: bool, told_too: bool) -> bool:
-    """Once told by a tick, it is for those who look within a day."""
-    if new or known is None:
+def _is_news(mark: Sequence[Any] | None, now: int, *, new: bool, reported_too: bool) -> bool:
+    """Once reported by a tick, it is for those who look within a day."""
+    if new or mark is None:
         return new
-    since, told, *_ = known
-    return not told or (told_too and 0 <= now - since < _SHOWN)
+    since, reported, *_ = mark
+    return not reported or (reported_too and 0 <= now - since < _SHOWN)
 
 
 def others(state: Path) -> Iterator[Problem]:
@@ -82,19 +83,19 @@ def environment(path: Path) -> tuple[dict[str, str] | None, list[str]]:
 
     Raises OSError, StateError.
     """
-    found, invalid = decode.decode((read_json(path, 1) or {}).get("environment"), decode.Rows(decode.text))
-    if found is decode.GONE:
+    variables, invalid = decode.decode((read_json(path, 1) or {}).get("environment"), decode.Rows(decode.text))
+    if variables is decode.GONE:
         return None, [*invalid]
-    bad = [name for name in found if not name or "=" in name]
-    return {name: value for name, value in found.items() if name not in bad}, [*invalid, *bad]
+    bad = [name for name in variables if not name or "=" in name]
+    return {name: value for name, value in variables.items() if name not in bad}, [*invalid, *bad]
 
 
 def _flaw_of_environment(path: Path) -> str:
     try:
-        found, lost = environment(path)
+        variables, lost = environment(path)
     except OSError as error:
         return f"cannot be read ({error.strerror}): runs get the environment of whoever calls the tick."
-    if found is None:
+    if variables is None:
         what = "is empty, cut off, or none of ours: runs get the environment of whoever calls the tick."
         return what if os.path.lexists(path) else ""
     return f"holds variables that no program can get, and runs do without: {decode.places(lost)}." if lost else ""
@@ -228,19 +229,19 @@ def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> 
     back. Disks give a new file the inode of one that is gone: then its handle tells. Where inodes change by themselves
     (some FUSE file systems), that time has not. A directory that was moved to another disk looks the same.
     """
-    due, (inode, _, known) = paths.scheduler / "due", noted.partition(" ")
+    due, (inode, _, known_handle) = paths.scheduler / "due", noted.partition(" ")
     try:
-        found = due.stat(follow_symlinks=False)
+        status = due.stat(follow_symlinks=False)
         written = paths.status.stat(follow_symlinks=False).st_mtime
     except OSError:
         return None
-    at = clock.ours(found, found.st_ctime)
-    if not noted or not last_tick or (found.st_ctime <= written + _AT_ONCE and at <= last_tick + _A_TICK):
+    at = clock.ours(status, status.st_ctime)
+    if not noted or not last_tick or (status.st_ctime <= written + _AT_ONCE and at <= last_tick + _A_TICK):
         return None
-    if inode == str(found.st_ino):
+    if inode == str(status.st_ino):
         from cronhpc.store.disk import handle
 
-        if known in {"", "-"} or handle(due) in {"-", known}:
+        if known_handle in {"", "-"} or handle(due) in {"-", known_handle}:
             return None
     if at < last_tick:
         return 0  # earlier than what was copied: that tick's clock was not the disk's
@@ -255,7 +256,7 @@ def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, 
 
     Scripts that name their logs themselves leave no such trace. A folder that cannot be listed says nothing.
     """
-    found: dict[str, dict[int, int]] = {}
+    counts: dict[str, dict[int, int]] = {}
     for entry in entries:
         name = entry_id(entry.name)
         try:
@@ -271,5 +272,5 @@ def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, 
                 continue
             if dash:
                 jobs.setdefault(at, set()).add(rest.partition(".")[0].partition("_")[0])
-        found[name] = {slot: len(ids) for slot, ids in jobs.items()}
-    return found
+        counts[name] = {slot: len(ids) for slot, ids in jobs.items()}
+    return counts

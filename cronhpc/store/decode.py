@@ -192,25 +192,25 @@ def decode(value: Any, schema: Any, at: str = "") -> Decoded:
         return _values(value, schema[0], at) if isinstance(value, list) else (GONE, (at,))
     if isinstance(schema, tuple):
         return _tuple(value, schema, at)
-    found = (schema.check if isinstance(schema, Word) else schema)(value)
-    return found, () if found is value else (at,)
+    checked = (schema.check if isinstance(schema, Word) else schema)(value)
+    return checked, () if checked is value else (at,)
 
 
 def _fields(value: dict[str, Any], record: Record, at: str) -> Decoded:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     invalid: tuple[str, ...] = ()
     for name, each in _renamed(value, record.earlier).items():
         schema = record.fields.get(name)
         if schema is None:
             continue
         if type(schema) is FunctionType and schema(each) is each:  # nearly all of them: no place is spelt out for these
-            found[name] = each
+            fields[name] = each
             continue
         kept, wrong = decode(each, schema, f"{at}.{name}" if at else name)
         invalid += wrong
         if kept is not GONE:
-            found[name] = kept
-    return found if record.needed <= found.keys() else GONE, invalid
+            fields[name] = kept
+    return fields if record.needed <= fields.keys() else GONE, invalid
 
 
 def _renamed(value: dict[str, Any], earlier: Mapping[str, str]) -> dict[str, Any]:
@@ -220,29 +220,29 @@ def _renamed(value: dict[str, Any], earlier: Mapping[str, str]) -> dict[str, Any
 
 
 def _mapping(value: dict[str, Any], schema: Any, at: str) -> Decoded:
-    found: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
     invalid: tuple[str, ...] = ()
     for name, each in value.items():
         place = f"{at}.{name}" if at else name
         kept, wrong = decode(each, schema, place) if text(name) is not GONE else (GONE, (place,))
         invalid += wrong
         if kept is not GONE:
-            found[name] = kept
-    return found, invalid
+            rows[name] = kept
+    return rows, invalid
 
 
 def _values(value: list[Any], schema: Any, at: str) -> Decoded:
-    found = [decode(each, schema, at) for each in value]
-    kept = [each for each, _ in found if each is not GONE]
-    return kept, tuple(chain.from_iterable(wrong for _, wrong in found))
+    parts = [decode(each, schema, at) for each in value]
+    kept = [each for each, _ in parts if each is not GONE]
+    return kept, tuple(chain.from_iterable(wrong for _, wrong in parts))
 
 
 def _tuple(value: Any, schema: tuple[Any, ...], at: str) -> Decoded:
     """As a whole or not at all."""
     if isinstance(value, list) and len(value) == len(schema):
-        found = [decode(each, kind, at) for each, kind in zip(value, schema, strict=True)]
-        if not any(wrong for _, wrong in found):
-            return [each for each, _ in found], ()
+        parts = [decode(each, kind, at) for each, kind in zip(value, schema, strict=True)]
+        if not any(wrong for _, wrong in parts):
+            return [each for each, _ in parts], ()
     return GONE, (at,)
 
 
@@ -261,8 +261,8 @@ def places(invalid: Sequence[str]) -> str:
 
 def read(kind: type[T], value: object, at: str = "") -> tuple[T | None, tuple[str, ...]]:
     """What `value` tells of a `kind`, None where a field without a default is missing; and what `decode` left out."""
-    known, invalid = decode(value, of(kind), at)
-    return None if known is GONE else made(kind, known), invalid
+    values, invalid = decode(value, of(kind), at)
+    return None if values is GONE else made(kind, values), invalid
 
 
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})

@@ -93,13 +93,13 @@ def handle(path: Path) -> str:
     import ctypes  # 10 ms: asked once for a directory, and where all of that may be a copy
 
     room = 128  # bytes: MAX_HANDLE_SZ
-    found = ctypes.create_string_buffer(room.to_bytes(4, sys.byteorder), 8 + room)
+    buffer = ctypes.create_string_buffer(room.to_bytes(4, sys.byteorder), 8 + room)
     try:
         ask = ctypes.CDLL(None).name_to_handle_at
     except (OSError, AttributeError):  # another C library
         return "-"
-    failed = ask(_HERE, os.fsencode(path), found, ctypes.byref(ctypes.c_int()), 0)
-    return "-" if failed else found.raw[4 : 8 + int.from_bytes(found.raw[:4], sys.byteorder)].hex()
+    failed = ask(_HERE, os.fsencode(path), buffer, ctypes.byref(ctypes.c_int()), 0)
+    return "-" if failed else buffer.raw[4 : 8 + int.from_bytes(buffer.raw[:4], sys.byteorder)].hex()
 
 
 _HERE = -100  # AT_FDCWD
@@ -119,7 +119,7 @@ def _mountinfo() -> str:
 
 def mount_of(path: str, mountinfo: str) -> tuple[str, str, tuple[str, ...]]:
     """Kind, place and options of the mount that holds `path`; of several at one place the last one is on top."""
-    found: tuple[str, str, tuple[str, ...]] = ("", "", ())
+    mount: tuple[str, str, tuple[str, ...]] = ("", "", ())
     for line in mountinfo.splitlines():
         before, dash, after = line.partition(" - ")
         fields, rest = before.split(" "), after.split(" ")
@@ -127,9 +127,9 @@ def mount_of(path: str, mountinfo: str) -> tuple[str, str, tuple[str, ...]]:
             continue
         place = _unescaped(fields[4])
         inside = path == place or path.startswith(place.rstrip("/") + "/")
-        if inside and len(place) >= len(found[1]):
-            found = (rest[0], place, tuple(dict.fromkeys([*fields[5].split(","), *rest[2].split(",")])))
-    return found
+        if inside and len(place) >= len(mount[1]):
+            mount = (rest[0], place, tuple(dict.fromkeys([*fields[5].split(","), *rest[2].split(",")])))
+    return mount
 
 
 def _unescaped(place: str) -> str:

@@ -36,9 +36,9 @@ class Found:
     is_link: bool
 
 
-def fingerprint(found: os.stat_result) -> Fingerprint:
+def fingerprint(status: os.stat_result) -> Fingerprint:
     """What changes whenever content, mode or owner does."""
-    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid]
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode, status.st_uid]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,16 @@ def renaming(script: Path, name: str) -> str:
 
 def moving(place: Path, to: Path, which: str = "") -> str:
     """The command that puts `place`, or the files `which` in it, into the folder `to`, and replaces nothing there."""
-    what = word(place) + (f"/{which}" if which else "")
-    return f"mv -n {what} {word(f'{to}/')}"
+    source = word(place) + (f"/{which}" if which else "")
+    return f"mv -n {source} {word(f'{to}/')}"
 
 
-def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
+def misplaced(root: Path, cron_folders: Iterable[str]) -> Iterator[Problem]:
     """Scripts in the root, and folders that are no cron folders though they are called so: nothing in them ever runs.
 
-    `known`: the cron folders. A folder is named with the one that it was meant to be (`cron.dayly`, `kills`).
+    A folder is named with the one that it was meant to be (`cron.dayly`, `kills`).
     """
-    cron, switches = {*known}, {"kill", "pause"}
+    cron, switches = {*cron_folders}, {"kill", "pause"}
     ours = cron | switches | {MARKER, "state", "log", "scheduler", "status.json"}
     try:
         with os.scandir(root) as rows:
@@ -213,8 +213,8 @@ def by_name(entries: Iterable[Entry], memory: Path) -> tuple[dict[str, Entry], l
             continue
         owners = _owners(memory) if owners is None else owners
         owner, mine, others = owners.get(entry.name, ""), file_of(entry), file_of(other)
-        known = owner in {mine, others} and mine != others
-        is_first = owner == mine if known else entry.born < other.born
+        is_remembered = owner in {mine, others} and mine != others
+        is_first = owner == mine if is_remembered else entry.born < other.born
         named[entry.name] = entry if is_first else other
         newcomers.append(other if is_first else entry)
     fix = "Rename this one: until then it does not run."
@@ -291,9 +291,9 @@ def meant_name(name: str) -> str:
     return f"{bare}{SUFFIX}"
 
 
-def meant_folder(name: str, known: Iterable[str]) -> str:
-    """The one of the folders `known` (`cron.daily`, `kill`) that a folder called `name` was meant to be, or ""."""
-    names = sorted(known)
+def meant_folder(name: str, folders: Iterable[str]) -> str:
+    """The one of `folders` (`cron.daily`, `kill`) that a folder called `name` was meant to be, or ""."""
+    names = sorted(folders)
     if name in names or name.lower().rpartition(".")[2] in PERIODS:
         return ""
     plain = name.lower() if "cron" in name.lower() or f"cron.{name.lower()}" not in names else f"cron.{name.lower()}"

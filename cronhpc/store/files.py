@@ -311,18 +311,18 @@ class DiskClock:
     ahead: int = 0  # seconds before this machine's; 0 where they agree to a second or two
     device: int | None = None  # whose files it stamps
 
-    def ours(self, found: os.stat_result, stamp: float) -> int:
+    def ours(self, status: os.stat_result, stamp: float) -> int:
         """A time of a file, by this machine's clock."""
-        return int(stamp) - (self.ahead if found.st_dev == self.device else 0)
+        return int(stamp) - (self.ahead if status.st_dev == self.device else 0)
 
 
 def disk_clock(folder: Path) -> DiskClock:
     """By a file just made in `folder`. Raises OSError."""
     before = time.time()  # noqa: TID251 - two clocks are compared, and nothing is decided by this one
-    found = _stamped(folder)
+    status = _stamped(folder)
     after = time.time()  # noqa: TID251 - as above
-    ahead = found.st_mtime - (before if found.st_mtime < before else min(after, found.st_mtime))
-    return DiskClock(int(ahead) if abs(ahead) > _AGREE else 0, found.st_dev)
+    ahead = status.st_mtime - (before if status.st_mtime < before else min(after, status.st_mtime))
+    return DiskClock(int(ahead) if abs(ahead) > _AGREE else 0, status.st_dev)
 
 
 def clock_of(folder: Path) -> int:
@@ -417,11 +417,11 @@ def open_file(path: Path) -> BinaryIO:
 def _opened(path: Path, more_flags: int = 0) -> tuple[int, int]:
     """A regular file's descriptor, and how many bytes it has. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | more_flags, 0o600)
-    found = os.fstat(fd)
-    if stat.S_ISREG(found.st_mode):
-        return fd, found.st_size
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode):
+        return fd, status.st_size
     os.close(fd)
-    number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+    number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
     raise OSError(number, "Is a directory" if number == errno.EISDIR else "Is no regular file", str(path))
 
 
@@ -446,10 +446,10 @@ def of_version(data: bytes | None, path: Path, version: int) -> dict[str, Any] |
     value = decoded(data)
     if not isinstance(value, dict):
         return None
-    found = value.get("version", 0)
-    if isinstance(found, int) and version < found < _NO_VERSION:
+    file_version = value.get("version", 0)
+    if isinstance(file_version, int) and version < file_version < _NO_VERSION:
         raise StateError(
-            f"{path}: written by a newer cronhpc (format {found}, this one knows {version}). "
+            f"{path}: written by a newer cronhpc (format {file_version}, this one knows {version}). "
             f"Use that version, or " + _afresh(path) + "."
         )
     return value
@@ -600,10 +600,10 @@ def remember_place(paths: Paths) -> None:
 def moved_from(paths: Paths) -> str:
     """The folder that it was in, if it has been elsewhere; "" where it was not, or nobody knows."""
     try:
-        known = read_bytes(paths.state / "place") or b""
+        data = read_bytes(paths.state / "place") or b""
     except OSError:
         return ""
-    place = os.fsdecode(known[:-1]) if known.endswith(b"\n") and known.startswith(b"/") else ""
+    place = os.fsdecode(data[:-1]) if data.endswith(b"\n") and data.startswith(b"/") else ""
     return "" if place == str(paths.root) or not place or _same(paths, place) else place
 
 

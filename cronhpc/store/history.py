@@ -60,8 +60,8 @@ def rows(folder: Path) -> Iterator[HistoryRow]:
 
     seen: set[tuple[object, object]] = set()
     for _, files in groupby(_files(folder), key=lambda path: path.name.partition(".")[0]):
-        found = [chain.from_iterable(reversed(_read(lines)) for lines in _blocks_backwards(path)) for path in files]
-        for row in merge(*found, key=_written, reverse=True):
+        by_file = [chain.from_iterable(reversed(_read(lines)) for lines in _blocks_backwards(path)) for path in files]
+        for row in merge(*by_file, key=_written, reverse=True):
             mark = (row.get("key"), row.get("what"))
             if mark not in seen or not mark[0]:
                 seen.add(mark)

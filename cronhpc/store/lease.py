@@ -189,8 +189,8 @@ def _break(path: Path, holder: Holder) -> None:
         pass  # another is breaking it, or died doing so: the token read below decides
     except FileNotFoundError:
         return
-    found = read(path)
-    if found is not None and found.token == holder.token:
+    current = read(path)
+    if current is not None and current.token == holder.token:
         path.unlink(missing_ok=True)
     grave.unlink(missing_ok=True)
 
@@ -198,6 +198,6 @@ def _break(path: Path, holder: Holder) -> None:
 def give_back(path: Path, me: Holder) -> None:
     """Let go of the lease, if it is still mine. Where the disk refuses, the next one sees that we have ended."""
     with suppress(OSError):
-        found = read(path)
-        if found is not None and found.token == me.token:
+        current = read(path)
+        if current is not None and current.token == me.token:
             path.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ class Folder:
 
     fd: int
     name: str
-    shown: str  # as its owner knows it
+    label: str  # as its owner knows it
     owner: int
     any_name: bool = False  # of logs.extra: the pattern in the settings says which files are meant
 
@@ -114,26 +114,26 @@ def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None
 
 
 @contextlib.contextmanager
-def _folder(parent: int | None, name: str, shown: str, *, links: bool = False) -> Iterator[int]:
+def _folder(parent: int | None, name: str, label: str, *, links: bool = False) -> Iterator[int]:
     """A descriptor of the folder `name`. Raises LogsError."""
     try:
         fd = os.open(name, _FOLDER & ~os.O_NOFOLLOW if links else _FOLDER, dir_fd=parent)
     except OSError as error:
         absent = parent is not None and error.errno == errno.ENOENT  # else: not mounted, perhaps
-        raise LogsError(_not_opened(shown, error), absent=absent) from None
+        raise LogsError(_not_opened(label, error), absent=absent) from None
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def _not_opened(shown: str, error: OSError) -> Problem:
+def _not_opened(label: str, error: OSError) -> Problem:
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        what = f"{shown} is a link, or no folder: nothing is removed through it."
-        return Problem("E613", what, "Put a real folder there; others can be named under logs.extra.", shown)
-    what = f"{shown} cannot be opened: {error.strerror}. Nothing in it was removed."
+        what = f"{label} is a link, or no folder: nothing is removed through it."
+        return Problem("E613", what, "Put a real folder there; others can be named under logs.extra.", label)
+    what = f"{label} cannot be opened: {error.strerror}. Nothing in it was removed."
     fix = "Mount it, or make it." if error.errno == errno.ENOENT else "Make it readable and writable to you."
-    return Problem("E614", what, fix, shown)
+    return Problem("E614", what, fix, label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class Space:
 
 def space(folder: int | Path) -> Space:
     """Of the folder's file system, as far as it is for users. Raises OSError."""
-    found = os.statvfs(folder)
-    return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files)
+    status = os.statvfs(folder)
+    return Space(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize, status.f_favail, status.f_files)
 
 
 def full(space: Space) -> bool:
@@ -164,12 +164,12 @@ def low(space: Space) -> tuple[bool, bool]:
 
 def scarce(space: Space, total: int) -> str:
     """What is nearly used up, in words; "" where nothing is. `total`: the most bytes of logs."""
-    said = []
+    shortages = []
     if space.bytes_free * _SCARCE < space.bytes and space.bytes_free < max(_SCARCE_BYTES * total, 1):
-        said.append(f"{space.bytes_free * 100 / space.bytes:.1f} % of its bytes")
+        shortages.append(f"{space.bytes_free * 100 / space.bytes:.1f} % of its bytes")
     if space.inodes_free * _SCARCE < space.inodes and space.inodes_free < _SCARCE_INODES:
-        said.append(f"{space.inodes_free * 100 / space.inodes:.1f} % of its inodes")
-    return f"the file system has {' and '.join(said)} left" if said else ""
+        shortages.append(f"{space.inodes_free * 100 / space.inodes:.1f} % of its inodes")
+    return f"the file system has {' and '.join(shortages)} left" if shortages else ""
 
 
 def last_change(folder: Folder, name: str = "") -> int:
@@ -178,10 +178,10 @@ def last_change(folder: Folder, name: str = "") -> int:
     0 where that cannot be told.
     """
     try:
-        found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False) if name else os.fstat(folder.fd)
+        status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False) if name else os.fstat(folder.fd)
     except OSError:
         return 0
-    return found.st_mtime_ns
+    return status.st_mtime_ns
 
 
 def changed(paths: Paths, since: int, most: int) -> bool:
@@ -199,22 +199,22 @@ def changed(paths: Paths, since: int, most: int) -> bool:
 @contextlib.contextmanager
 def entered(log: Folder, name: str) -> Iterator[Folder]:
     """An entry's folder. Raises LogsError for a link, another user's folder, another file system."""
-    shown = f"log/{name}"
-    with _folder(log.fd, name, shown) as fd:
+    label = f"log/{name}"
+    with _folder(log.fd, name, label) as fd:
         status = os.fstat(fd)
         if status.st_uid != log.owner:
-            what = f"{shown} belongs to {owner(status.st_uid)}: what is in it was left."
-            raise LogsError(Problem("W611", what, "Remove it, or move it elsewhere.", shown))
+            what = f"{label} belongs to {owner(status.st_uid)}: what is in it was left."
+            raise LogsError(Problem("W611", what, "Remove it, or move it elsewhere.", label))
         if status.st_dev != os.fstat(log.fd).st_dev:
-            what = f"{shown} is another file system: what is in it was left."
-            raise LogsError(Problem("W612", what, "Name it under logs.extra to clean it.", shown))
-        yield Folder(fd, name, shown, log.owner)
+            what = f"{label} is another file system: what is in it was left."
+            raise LogsError(Problem("W612", what, "Name it under logs.extra to clean it.", label))
+        yield Folder(fd, name, label, log.owner)
 
 
 def listing(folder: Folder) -> Listing:
     """What lies in it. Raises LogsError: a folder that cannot be listed to its end is unknown."""
-    found = Listing()
-    files, is_log, any_name = found.files, re.compile(LOG_NAME).fullmatch, folder.any_name
+    content = Listing()
+    files, is_log, any_name = content.files, re.compile(LOG_NAME).fullmatch, folder.any_name
     try:
         with os.scandir(folder.fd) as rows:
             for row in rows:
@@ -225,22 +225,22 @@ def listing(folder: Folder) -> Listing:
                     if any_name or (folder.name and is_log(name)):
                         files.append(name)
                 elif row.is_symlink():
-                    found.links.append(name)
+                    content.links.append(name)
                 elif row.is_dir(follow_symlinks=False):
-                    found.folders.append(name)
+                    content.folders.append(name)
     except OSError as error:
-        raise LogsError(_not_opened(folder.shown, error)) from None
-    return found
+        raise LogsError(_not_opened(folder.label, error)) from None
+    return content
 
 
 def measured(folder: Folder, names: Sequence[str]) -> list[LogFile]:
     """Size and last change of `names`; what is gone or no regular file meanwhile is left out."""
-    found = []
+    logs = []
     for name, status in _statuses(folder, names):
         if stat.S_ISREG(status.st_mode):
             own = status.st_uid == folder.owner and status.st_nlink == 1
-            found.append(LogFile(folder.path(name), status.st_size if own else 0, int(status.st_mtime), own))
-    return found
+            logs.append(LogFile(folder.path(name), status.st_size if own else 0, int(status.st_mtime), own))
+    return logs
 
 
 def size_of(folder: Folder, names: Sequence[str]) -> int:
@@ -276,13 +276,13 @@ def files_at(patterns: Iterable[str]) -> frozenset[tuple[int, int]]:
     """Device and inode of each file that one of the absolute glob `patterns` names, by whatever name it is met."""
     import glob
 
-    found = set()
+    identities = set()
     for pattern in patterns:
         for path in glob.iglob(pattern):
             with contextlib.suppress(OSError):
                 status = os.stat(path)
-                found.add((status.st_dev, status.st_ino))
-    return frozenset(found)
+                identities.add((status.st_dev, status.st_ino))
+    return frozenset(identities)
 
 
 def removed(folder: Folder, names: Sequence[str]) -> Removal:

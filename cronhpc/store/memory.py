@@ -77,8 +77,8 @@ def merged(ours: Memory, theirs: Memory) -> Memory:
             entries[name] = replace(other, suspended=other.suspended or state.suspended)
     kept, last = ours.scheduler, theirs.scheduler.last_tick or 0
     if kept.last_tick is None:  # a look at one entry, before the first tick was over
-        known = {name: getattr(kept, name) or getattr(theirs.scheduler, name) for name in SchedulerState.__slots__}
-        kept = SchedulerState(**known)
+        fields = {name: getattr(kept, name) or getattr(theirs.scheduler, name) for name in SchedulerState.__slots__}
+        kept = SchedulerState(**fields)
     return Memory(entries, replace(kept, last_tick=max(kept.last_tick or 0, last) or None), theirs.data)
 
 

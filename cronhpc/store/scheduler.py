@@ -85,11 +85,11 @@ def marks(paths: Paths) -> Marks:
         names = os.listdir(paths.scheduler)
     except FileNotFoundError:
         return Marks()
-    found = [(match[1], int(match[2] or -1), match[0]) for name in names if (match := _MARK.fullmatch(name))]
-    start = max((number for kind, number, _ in found if kind == "start"), default=0)
-    standing = [(kind, name) for kind, number, name in found if number >= start or "." not in name]
-    stops, holds = (frozenset(name for kind, name in standing if kind == one) for one in ("stop", "rest"))
-    return Marks(start, stops, holds, max((0, *(number for _, number, _ in found))))
+    numbered = [(match[1], int(match[2] or -1), match[0]) for name in names if (match := _MARK.fullmatch(name))]
+    start = max((number for kind, number, _ in numbered if kind == "start"), default=0)
+    standing = [(kind, name) for kind, number, name in numbered if number >= start or "." not in name]
+    stops, holds = (frozenset(name for kind, name in standing if kind == wanted) for wanted in ("stop", "rest"))
+    return Marks(start, stops, holds, max((0, *(number for _, number, _ in numbered))))
 
 
 def mark_started(paths: Paths, how: Started) -> None:
@@ -155,13 +155,13 @@ class SiteChanges:
         """When `hold` or `begin` was looked at last (epoch seconds); 0: never."""
         return int(self.cache.get(kind, ("", 0))[1])
 
-    def note(self, kind: str, shown: str, now: int) -> None:
-        """Remember, as of `now`, what has `shown` that `submit`, `begin` or `hold` is not kept; "": it is."""
+    def note(self, kind: str, evidence: str, now: int) -> None:
+        """Remember, as of `now`, the `evidence` that `submit`, `begin` or `hold` is not kept; "": it is."""
         if kind != "submit":
-            self.cache.keep(kind, [shown, now])
-        if kind != "hold" and shown:
+            self.cache.keep(kind, [evidence, now])
+        if kind != "hold" and evidence:
             with suppress(OSError):
-                _note(self.paths, f"no-{kind}", shown)
+                _note(self.paths, f"no-{kind}", evidence)
 
     def forget(self) -> None:
         """What links have to know is found out anew. Raises OSError."""
@@ -171,9 +171,9 @@ class SiteChanges:
 
 def remember_admins_word(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
-    found = marks(paths)
-    if admins_word(paths, found) != why:
-        _note(paths, f"rest.{found.start}", why)
+    listed = marks(paths)
+    if admins_word(paths, listed) != why:
+        _note(paths, f"rest.{listed.start}", why)
 
 
 def links(paths: Paths) -> dict[str, LinkRecord]:
@@ -182,15 +182,15 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     A file of another shape, and one that is being written or cannot be opened here yet, is none: its link is known by
     its comment, or its name.
     """
-    found: dict[str, LinkRecord] = {}
+    records: dict[str, LinkRecord] = {}
     try:
         names = os.listdir(paths.scheduler / "links")
     except FileNotFoundError:
-        return found
+        return records
     for name in filter(str.isdecimal, names):
         if match := re.fullmatch(_LINK, _noted(paths, f"links/{name}")):
-            found[name] = LinkRecord(match[1], int(match[2]), match[3], int(match[4]))
-    return found
+            records[name] = LinkRecord(match[1], int(match[2]), match[3], int(match[4]))
+    return records
 
 
 _LINK = r"(link|spare)\s+([0-9]+)\s+(\S+)\s+([0-9]+)"  # kind, slot, fingerprint, when it was written
@@ -287,15 +287,16 @@ def expected(paths: Paths) -> tuple[int, int] | None:
     Raises OSError.
     """
     try:
-        found = (paths.scheduler / "due").stat(follow_symlinks=False)
+        status = (paths.scheduler / "due").stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return int(found.st_atime), int(found.st_mtime)
+    return int(status.st_atime), int(status.st_mtime)
 
 
-def admins_word(paths: Paths, found: Marks | None = None) -> str:
+def admins_word(paths: Paths, listed: Marks | None = None) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
-    return next(filter(None, (_noted(paths, name) for name in sorted((found or marks(paths)).holds, reverse=True))), "")
+    holds = (listed or marks(paths)).holds
+    return next(filter(None, (_noted(paths, name) for name in sorted(holds, reverse=True))), "")
 
 
 # --- what stands in a file of scheduler/ as a line -------------------------------------------------------------------

@@ -74,13 +74,13 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
 
     root = compose(data, file)
     reader = Reader(file)
-    found = reader.section(root) if root is not None else {}
-    found["min_interval"] = _min_interval(reader, found)
-    _check_zone(reader, found.get("timezone", ""))
+    fields = reader.section(root) if root is not None else {}
+    fields["min_interval"] = _min_interval(reader, fields)
+    _check_zone(reader, fields.get("timezone", ""))
     if reader.problems:
-        rest = Settings(**found) if len(reader.problems) == reader.in_rows else None
+        rest = Settings(**fields) if len(reader.problems) == reader.in_rows else None
         raise SettingsError(tuple(sorted(reader.problems, key=lambda p: p.line)), rest)
-    return Settings(**found)
+    return Settings(**fields)
 
 
 _BACKEND = re.compile(rb"^backend:\s*[\"']?(\w+)", re.MULTILINE)
@@ -89,8 +89,8 @@ _BACKEND = re.compile(rb"^backend:\s*[\"']?(\w+)", re.MULTILINE)
 def backend_line(path: Path) -> str:
     """The batch system that a file names which cannot be used otherwise; "" where no line does."""
     with suppress(OSError):
-        if (found := _BACKEND.search(read_bytes(path) or b"")) and found[1].decode() in DIALECTS:
-            return found[1].decode()
+        if (match := _BACKEND.search(read_bytes(path) or b"")) and match[1].decode() in DIALECTS:
+            return match[1].decode()
     return ""
 
 
@@ -102,10 +102,10 @@ def _check_zone(reader: Reader, key: str) -> None:
         reader.note(reader.lines.get("timezone", 0), "timezone", f"{key[:60]!r} is no time zone.", fix(key))
 
 
-def _min_interval(reader: Reader, found: Mapping[str, Any]) -> int:
+def _min_interval(reader: Reader, fields: Mapping[str, Any]) -> int:
     plain = Settings()
-    interval: int = found.get("interval", plain.interval)
-    least: int | None = found.get("min_interval")
+    interval: int = fields.get("interval", plain.interval)
+    least: int | None = fields.get("min_interval")
     if least is None:
         return min(plain.min_interval, interval)
     if least > interval:
@@ -128,8 +128,8 @@ _ENVIRONMENT = re.compile(  # of an entry: names and their values; the settings'
 _RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
-def default_text(found: Mapping[str, str]) -> str:
-    """A commented file that works unedited, with `found` values (by dotted key, as sbatch.partition) in force."""
+def default_text(values: Mapping[str, str]) -> str:
+    """A commented file that works unedited, with `values` (by dotted key, as sbatch.partition) in force."""
     lines, opened = [_HEAD], set[str]()
     for _, rows in groupby(schema.TABLE, key=lambda row: row.key.partition(".")[0]):
         for row in rows:
@@ -139,11 +139,11 @@ def default_text(found: Mapping[str, str]) -> str:
                     opened.add(path)
                     lines.append(f"{'  ' * (depth - 1)}{section}:")
             indent = "  " * len(sections)
-            lines += [f"{indent}# {row.doc}", *_setting(row, name, indent, found)]
+            lines += [f"{indent}# {row.doc}", *_setting(row, name, indent, values)]
         lines.append("")
     tables = tuple(f"{row.key}." for row in schema.TABLE if row.kind in schema.TABLES)
     single = {row.key for row in schema.TABLE if row.kind not in schema.TABLES}
-    if unknown := [key for key in found if not key.startswith(tables) and key not in single]:
+    if unknown := [key for key in values if not key.startswith(tables) and key not in single]:
         raise KeyError(f"no such settings: {', '.join(sorted(unknown))}")
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -155,25 +155,25 @@ def write_settings(path: Path, text: str) -> None:
     of the user's own that file is written. Raises OSError.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         mode = 0o644 & ~umask()
     else:
-        mode = found.st_mode & 0o777
-        path = path.resolve() if found.st_uid == os.geteuid() else path
+        mode = status.st_mode & 0o777
+        path = path.resolve() if status.st_uid == os.geteuid() else path
     replace_file(path, text.encode(), mode & 0o600 if _ENVIRONMENT.search(text) else mode)
 
 
-def _setting(row: schema.Setting, name: str, indent: str, found: Mapping[str, str]) -> Iterator[str]:
+def _setting(row: schema.Setting, name: str, indent: str, values: Mapping[str, str]) -> Iterator[str]:
     rows = row.example.split("\n")
     if row.kind not in schema.TABLES:
-        value = found.get(row.key)
+        value = values.get(row.key)
         yield f"{indent}#{name}: {row.example}" if value is None else f"{indent}{name}: {quoted(value)}"
         return
     yield f"{indent}{name}:"
-    given = [key for key in found if key.startswith(row.key + ".")]
+    given = [key for key in values if key.startswith(row.key + ".")]
     for key in given:
-        yield f"{indent}  {key.removeprefix(row.key + '.')}: {quoted(found[key])}"
+        yield f"{indent}  {key.removeprefix(row.key + '.')}: {quoted(values[key])}"
     names = {key.removeprefix(row.key + ".") for key in given}
     yield from (f"{indent}  #{example}" for example in rows if example.partition(":")[0] not in names)
 

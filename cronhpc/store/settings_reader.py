@@ -71,12 +71,12 @@ def _syntax(error: Any, text: str, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1
     here = "".join(text.splitlines()[mark.line : line])
-    said = str(error.problem or error.context).strip()
+    complaint = str(error.problem or error.context).strip()
     started = error.context_mark.line + 1 if error.context_mark else line
     if started != line:
-        said += f" ({error.context}, from line {started})"
+        complaint += f" ({error.context}, from line {started})"
     return Problem(
-        "E601", f"not YAML: {said}, at {here.strip()[:60]!r}.", _fix(here, here[mark.column :][:1]), file, line
+        "E601", f"not YAML: {complaint}, at {here.strip()[:60]!r}.", _fix(here, here[mark.column :][:1]), file, line
     )
 
 
@@ -137,18 +137,18 @@ class Reader:
 
     def section(self, node: Node, prefix: str = "") -> dict[str, Any]:
         """The settings below `prefix` ("" or "scheduler."), by field."""
-        found: dict[str, Any] = {}
+        by_field: dict[str, Any] = {}
         for name, (key, value) in self.fields(node, prefix.rstrip("."), schema.level(prefix)).items():
             path = prefix + name
             self.lines[path] = line_of(key)
             setting = schema.BY_KEY.get(path)
             if setting is None:
-                found |= self.section(value, path + ".")
+                by_field |= self.section(value, path + ".")
             elif not is_null(value):
                 got = KINDS[setting.kind].read(self, setting, value)
                 if got is not None:
-                    found[setting.field] = got
-        return found
+                    by_field[setting.field] = got
+        return by_field
 
     def fields(self, node: Node, where: str, allowed: Iterable[str]) -> Fields:
         """The mapping `node`; unknown keys and repeated ones are noted."""
@@ -500,10 +500,10 @@ def _entries(reader: Reader, setting: Setting, node: Node) -> tuple[EntryRow, ..
     for name, (key, value) in reader.mapping(node, setting.key).items():
         before = len(reader.problems)
         row = _entry(reader, key, name, value)
-        found = reader.problems[before:]
-        reader.in_rows += len(found)
+        problems = reader.problems[before:]
+        reader.in_rows += len(problems)
         if row is not None:
-            rows.append(replace(row, problem=found[0]) if found else row)
+            rows.append(replace(row, problem=problems[0]) if problems else row)
     return tuple(rows)
 
 

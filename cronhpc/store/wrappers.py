@@ -175,8 +175,8 @@ def end_of(state: Path, key: Key) -> JobEnd | None:
     """
     whole = end_file(state, key)
     tasks = (path for path in whole.parent.glob(f"{glob.escape(whole.name)}.*") if path.suffix[1:].isdecimal())
-    found = {path.name: decode.read(_End, decoded(read_bytes(path)))[0] for path in (whole, *tasks)}
-    rows = {name: row for name, row in found.items() if row is not None}
+    records = {path.name: decode.read(_End, decoded(read_bytes(path)))[0] for path in (whole, *tasks)}
+    rows = {name: row for name, row in records.items() if row is not None}
     failed = {name: row for name, row in rows.items() if row.exit_code}
     if not rows or (not failed and len(rows) < max(row.tasks for row in rows.values())):
         return None
