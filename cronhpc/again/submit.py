@@ -106,17 +106,17 @@ def told_by_slurm(job: Mapping[str, str], own: Mapping[str, str | None]) -> dict
 
     What the script says as well (`own`: its options) is among them only where the command line said otherwise.
     """
-    found: dict[str, str | None] = {}
+    options: dict[str, str | None] = {}
     for option, field, nothing in _FROM_SLURM:
         value = _asked(option, _exclusive(job) if option == "exclusive" else job.get(field, ""))
         if value in _ANY or value in nothing or (option == "ntasks" and _one_each(value, job)):
             continue
-        said = _family(option) & own.keys()
-        if not said:
-            found[option] = None if option == "exclusive" and value == "NO" else value
-        elif option in said and _differ(option, value, own[option] or ""):
-            found[option] = value
-    return found
+        in_script = _family(option) & own.keys()
+        if not in_script:
+            options[option] = None if option == "exclusive" and value == "NO" else value
+        elif option in in_script and _differ(option, value, own[option] or ""):
+            options[option] = value
+    return options
 
 
 def _asked(option: str, value: str) -> str:
@@ -149,22 +149,22 @@ def _one_each(tasks: str, job: Mapping[str, str]) -> bool:
 _PER_NODE = ("nodes", "ntasks-per-node")
 
 
-def _differ(option: str, shown: str, said: str) -> bool:
+def _differ(option: str, by_slurm: str, by_script: str) -> bool:
     """Whether the command line asked for something else than the script; a mere spelling is no matter."""
     if option == "exclusive":
         return False
     if option == "time":
-        return _minutes(shown) != _minutes(said)
+        return _minutes(by_slurm) != _minutes(by_script)
     if option == "partition":  # of several the one that it runs in is shown
-        return shown not in said.split(",")
+        return by_slurm not in by_script.split(",")
     if option == "nodes":
-        low, _, high = said.partition("-")
-        return not (_number(low) <= _number(shown) <= _number(high or low))
+        low, _, high = by_script.partition("-")
+        return not (_number(low) <= _number(by_slurm) <= _number(high or low))
     if option in {"mem", "mem-per-cpu", "tmp"}:
-        return megabytes(shown) != megabytes(said)
+        return megabytes(by_slurm) != megabytes(by_script)
     if option.startswith(("gres", "gpus")):
-        return _items(shown) != _items(_asked(option, said) or said)
-    return shown.casefold() != said.strip().strip("\"'").casefold()
+        return _items(by_slurm) != _items(_asked(option, by_script) or by_script)
+    return by_slurm.casefold() != by_script.strip().strip("\"'").casefold()
 
 
 def _minutes(text: str) -> float:
@@ -189,16 +189,16 @@ def _family(option: str) -> frozenset[str]:
     return next((family for family in _FAMILIES if option in family), frozenset({option}))
 
 
-def log_pattern(shown: str, said: str | None, job: Mapping[str, str]) -> str:
-    """What --output (or --error) the command line gave, from the path that Slurm shows; "" where it gave none.
+def log_pattern(path: str, by_script: str | None, job: Mapping[str, str]) -> str:
+    """What --output (or --error) the command line gave, from the `path` that Slurm shows; "" where it gave none.
 
-    `said`: what the script says; with more in it than %j, %A and %x it cannot be compared, and stands.
+    `by_script`: what the script says; with more in it than %j, %A and %x it cannot be compared, and stands.
     """
     job_id, workdir = job.get("JobId", ""), job.get("WorkDir", "")
-    own = log_name(said or "slurm-%j.out", _letters(job))
-    if shown in _ANY or "%" in own or shown == (own if own.startswith("/") else f"{workdir}/{own}"):
+    own = log_name(by_script or "slurm-%j.out", _letters(job))
+    if path in _ANY or "%" in own or path == (own if own.startswith("/") else f"{workdir}/{own}"):
         return ""
-    folder, slash, name = shown.rpartition("/")
+    folder, slash, name = path.rpartition("/")
     return folder + slash + re.sub(rf"(?<!\d){re.escape(job_id)}(?!\d)", "%j", name)
 
 
@@ -280,11 +280,11 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
     site = by_its_disks_clock(site, now)
     details = {"JobId": job_id, **site.batch.describe(job_id)}
     with lease.held(site.paths.state / "lease", lease.myself(site.host, job_id, ""), seconds=_TIMEOUT):
-        one = _Again(site, asked, now, job_id, details)
+        queueing = _Again(site, asked, now, job_id, details)
         try:
-            return one.run()
+            return queueing.run()
         except (CronhpcError, OSError) as error:
-            one.note_trouble(error)
+            queueing.note_trouble(error)
             raise
 
 
@@ -300,8 +300,8 @@ class _Again:
         own = next(iter(self.jobs.jobs().get(self.job_id, ())), None)
         owner = records(self.jobs).of(own) if own is not None else None
         self.key = owner.key if owner is not None else None  # None: it was not queued by us
-        known = (each.entry.name for each in self.jobs.series if owner and entry_id(each.entry.name) == owner.entry)
-        self.name = asked.name or next(known, "") or details.get("JobName", "")
+        names = (each.entry.name for each in self.jobs.series if owner and entry_id(each.entry.name) == owner.entry)
+        self.name = asked.name or next(names, "") or details.get("JobName", "")
         self.record = self._record(series_records.load(site.paths.state, self.name))
 
     def run(self) -> Answer:
@@ -330,42 +330,42 @@ class _Again:
 
     # --- what is known of this series
 
-    def _record(self, known: series_records.Record | None) -> series_records.Record:
+    def _record(self, record: series_records.Record | None) -> series_records.Record:
         script, workdir = _script_of(
-            self.details, known if self.key else None, wrappers.run_path(self.site.paths.state)
+            self.details, record if self.key else None, wrappers.run_path(self.site.paths.state)
         )
         refused = trust.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
             raise NoSeries(f"the next piece would read a script that is not trusted: {refused.what} " + refused.fix)
-        if known is not None and known.script != script and self._going():
+        if record is not None and record.script != script and self._going():
             raise NoSeries(
-                f"another series called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"
+                f"another series called {self.name!r} is going on ({record.script}). Give this one a name: --name NAME"
             )
-        if known is None or known.script != script:
+        if record is None or record.script != script:
             return series_records.Record(self.name, script, workdir)
-        return known
+        return record
 
     def _refresh(self) -> None:
         """What this piece, the script as it is now and the command line say."""
-        known, details = self.record, self.details
-        header = self._header(known.script)
-        if known.seen != self.job_id:  # a requeued piece is no further run
+        record, details = self.record, self.details
+        header = self._header(record.script)
+        if record.seen != self.job_id:  # a requeued piece is no further run
             if self.key is None:
                 self._begin(header)
-            known.runs += 1
-            known.seen, known.at = self.job_id, self.now
-            known.next_slot = 0
+            record.runs += 1
+            record.seen, record.at = self.job_id, self.now
+            record.next_slot = 0
             log = log_path(details)
-            known.logs = (*known.logs, (self.job_id, log))[-_KEPT_ENDS:] if log else known.logs
+            record.logs = (*record.logs, (self.job_id, log))[-_KEPT_ENDS:] if log else record.logs
         if self.asked.arguments is not None:
-            known.arguments = tuple(self.asked.arguments)
-        known.trouble = ""
-        known.given = tuple(self.asked.options)
-        known.rules = by_field(self.asked.rules)
-        known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
-        known.comment = header.value("comment") or ""
+            record.arguments = tuple(self.asked.arguments)
+        record.trouble = ""
+        record.given = tuple(self.asked.options)
+        record.rules = by_field(self.asked.rules)
+        record.workdir, record.job_name = details.get("WorkDir", record.workdir), details.get("JobName", self.name)
+        record.comment = header.value("comment") or ""
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
-        known.submitted = tuple(merged(own, known.options, known.given, known.overruled))
+        record.submitted = tuple(merged(own, record.options, record.given, record.overruled))
 
     def _begin(self, header: Header) -> None:
         """Started by hand: a new series, which keeps what its command line asked for."""
@@ -374,29 +374,29 @@ class _Again:
             raise NoSeries(f"an array cannot queue itself: write {line}, whose tasks follow each other")
         if self.details.get("HetJobId") or any(option.component for option in header.options):
             raise NoSeries("a job of several components (hetjob) cannot queue itself")
-        known, own = self.record, {option.name: option.value for option in header.options}
-        told = {**told_by_slurm(self.details, own), **self._logs_of_command_line(own)}
-        known.runs, known.ran, known.first, known.arguments, known.logs = 0, (), self.job_id, (), ()
-        known.options = tuple(option_text(name, value) for name, value in told.items())
-        known.overruled = {name: own[name] or "" for name in told if name in own}
-        lost = [f"--{name}" for name in NOT_KEPT if name not in {*own, *told}]
-        said = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""
+        record, own = self.record, {option.name: option.value for option in header.options}
+        given = {**told_by_slurm(self.details, own), **self._logs_of_command_line(own)}
+        record.runs, record.ran, record.first, record.arguments, record.logs = 0, (), self.job_id, (), ()
+        record.options = tuple(option_text(name, value) for name, value in given.items())
+        record.overruled = {name: own[name] or "" for name in given if name in own}
+        lost = [f"--{name}" for name in NOT_KEPT if name not in {*own, *given}]
+        lacking = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""
         if not tells(self.details):
-            said = f", as {self.site.batch.dialect.title} does not tell it: write options into the script"
-        kept = shlex.join(known.options) or "nothing that the script does not say itself"
-        self.lines.append(f"kept of the command line: {kept}{said}")
+            lacking = f", as {self.site.batch.dialect.title} does not tell it: write options into the script"
+        kept = shlex.join(record.options) or "nothing that the script does not say itself"
+        self.lines.append(f"kept of the command line: {kept}{lacking}")
 
     def _logs_of_command_line(self, own: Mapping[str, str | None]) -> dict[str, str]:
         """Where the command line sends the log; later pieces go on in it, as nobody knows what it said of that."""
-        job, told = self.details, {}
+        job, options = self.details, {}
         out, err = job.get("StdOut", ""), job.get("StdErr", "")
-        for option, shown in (("output", out), ("error", err if err != out else "")):
-            pattern = log_pattern(shown, own.get(option), job)
+        for option, path in (("output", out), ("error", err if err != out else "")):
+            pattern = log_pattern(path, own.get(option), job)
             if pattern:
-                told[option] = pattern
-        if told and "open-mode" not in own:
-            told["open-mode"] = "append"
-        return told
+                options[option] = pattern
+        if options and "open-mode" not in own:
+            options["open-mode"] = "append"
+        return options
 
     def _header(self, script: str) -> Header:
         from cronhpc.script.header import read_header
@@ -410,8 +410,8 @@ class _Again:
 
     def _mine(self) -> list[Job]:
         """The jobs of this series in the queue, but for the one that a person started."""
-        mine, known = entry_id(self.name), records(self.jobs)
-        return [job for job in self.jobs.listed if (key := known.key(job)) is not None and key.entry == mine]
+        mine, owners = entry_id(self.name), records(self.jobs)
+        return [job for job in self.jobs.listed if (key := owners.key(job)) is not None and key.entry == mine]
 
     def _jobs(self) -> World:
         """The queue, and what tells whose the jobs in it are: every series and claim."""
@@ -487,8 +487,8 @@ class _Again:
         waiting = {job.id for job in self.world.listed if job.pending}
         for claim in self.world.claims:
             if claim.key == key or (claim.state is not ClaimState.FINISHED and claim.job_id in waiting):
-                what = f"job {claim.job_id}" if claim.job_id else str(key)
-                self.lines.append(f"the next piece of {self.name} is queued already: {what}")
+                queued = f"job {claim.job_id}" if claim.job_id else str(key)
+                self.lines.append(f"the next piece of {self.name} is queued already: {queued}")
                 return []
         begin = None if self.asked.rules.after else key.slot
         return [Submit(self.world.series[0].entry, key, Reason.SUBMIT, begin=begin)]
@@ -521,8 +521,8 @@ class _Again:
             if isinstance(outcome.decision, Submit | Release) and outcome.decision.key == key:
                 if outcome.done is Done.OK:
                     self._pause(key, outcome.job_id or "")
-                    said = f"next piece of {self.name}: job {outcome.job_id} ({pieces.words(self.asked.rules)})"
-                    return Answer(0, (*self.lines, said), outcome.job_id or "")
+                    line = f"next piece of {self.name}: job {outcome.job_id} ({pieces.words(self.asked.rules)})"
+                    return Answer(0, (*self.lines, line), outcome.job_id or "")
                 error = NoSeries(f"the next piece of {self.name} is not queued: " + (outcome.cause or outcome.detail))
                 error.passing = outcome.done is Done.PASSING
                 raise error

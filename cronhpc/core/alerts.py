@@ -75,7 +75,7 @@ def conditions(
             conditions.append(Condition(f"{kind} {name}", kind, f"{name} " + text, name, *_run_of(state)))
     for switch in world.switches.found:
         if not switch.expired(world.now):
-            text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
+            text = f"{_set(switch)}{_stopped_jobs(stopped.get(switch.path, ()))}"
             conditions.append(Condition(_subject(switch), "stopped", text))
     left = (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain))
     on_hold = next((each for each in left if not each.cause.at_work), None)
@@ -99,7 +99,7 @@ def _set(switch: Switch) -> str:
     return f"{switch.title} was set by {switch.by}{why}"
 
 
-def _what(jobs: Sequence[str]) -> str:
+def _stopped_jobs(jobs: Sequence[str]) -> str:
     if not jobs:
         return ""
     more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
@@ -139,43 +139,43 @@ def _run_of(state: EntryState) -> tuple[str, str]:
 def _how(state: EntryState, dialect: Dialect) -> str:
     """Exit code and detail of the newest failure, and the node that the last ones share."""
     last, node = state.last, state.shared_node
-    said = _ended(last.get("exit_code"), last.get("signal"), last.get("detail", ""))
+    end = _ended(last.get("exit_code"), last.get("signal"), last.get("detail", ""))
     if not node:
-        return said
+        return end
     from cronhpc.script.spelling import directive
 
     line = directive(dialect, "exclude", node)
-    return f"{said}; each time on {node}" + (f": if it is at fault, add {line}" if line else "")
+    return f"{end}; each time on {node}" + (f": if it is at fault, add {line}" if line else "")
 
 
 def _ended(exit_code: int | None, signal: int | None, detail: str) -> str:
-    known = [f"exit {exit_code}"] if exit_code else []
-    known += [f"signal {signal}"] if signal else []
-    known += [detail] if detail else []
-    return f" ({', '.join(known)})" if known else ""
+    parts = [f"exit {exit_code}"] if exit_code else []
+    parts += [f"signal {signal}"] if signal else []
+    parts += [detail] if detail else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def by_hand(name: str, job_end: JobEnd, job: str, now: int) -> Alert | None:
     """A run that `run` submitted counts in no streak, so its failure stands nowhere: it is told once."""
     if job_end.result not in FAILURES or not job:  # one that sbatch refused was told to whoever asked for it
         return None
-    known = job_end.result in {Result.FAILED, Result.TIMEOUT}
-    verb = str(job_end.result) if known else f"failed: {job_end.result}"
+    is_verb = job_end.result in {Result.FAILED, Result.TIMEOUT}
+    verb = str(job_end.result) if is_verb else f"failed: {job_end.result}"
     text = f"{name}, run by hand, {verb}{_ended(job_end.exit_code, job_end.signal, job_end.detail)}"
     return Alert("once", "failed", text, name, now, job=job, log=job_end.log)
 
 
 def events(
-    world: World, outcomes: Sequence[Outcome], stopped: Mapping[str, Sequence[str]], known: Collection[str]
+    world: World, outcomes: Sequence[Outcome], stopped: Mapping[str, Sequence[str]], told_before: Collection[str]
 ) -> list[Alert]:
     """What happened once: a lost link that was replaced; slots that were missed though the entry ran on.
 
-    And what a switch stopped of which people have been told already (`known`: subjects).
+    And what a switch stopped of which people have been told already (`told_before`: subjects).
     """
     later = [
-        Alert("once", "stopped", f"{_set(switch)}{_what(stopped[switch.path])}")
+        Alert("once", "stopped", f"{_set(switch)}{_stopped_jobs(stopped[switch.path])}")
         for switch in world.switches.found
-        if switch.path in stopped and _subject(switch) in known
+        if switch.path in stopped and _subject(switch) in told_before
     ]
     return [*later, *_fixed(world, outcomes), *_missed(outcomes)]
 
@@ -211,8 +211,8 @@ def _missing(detail: str, number: int) -> str:
     return f"missed {detail}" if number > 1 else f"missed a slot: {detail}"
 
 
-def told(
-    standing: Iterable[Condition], known: Mapping[str, Told], now: int, entries: Collection[str]
+def messages(
+    standing: Iterable[Condition], remembered: Mapping[str, Told], now: int, entries: Collection[str]
 ) -> tuple[list[Alert], dict[str, Told]]:
     """The messages that are due, and what is to be remembered: tell this again and there is nothing to say.
 
@@ -221,14 +221,14 @@ def told(
     alerts: list[Alert] = []
     kept: dict[str, Told] = {}
     for each in standing:
-        before = known.get(each.subject)
+        before = remembered.get(each.subject)
         phase = "new" if before is None else "still" if now - before.told >= REMIND else ""
         row = before or Told(each.kind, now, now, each.entry)
         if phase:
             alerts.append(Alert(phase, each.kind, each.text, each.entry, row.since, job=each.job, log=each.log))
         kept[each.subject] = replace(row, told=now) if phase else row
     others = {row.entry: subject for subject, row in kept.items() if row.entry}
-    for subject, row in known.items():
+    for subject, row in remembered.items():
         if subject not in kept:
             alerts.append(Alert("over", row.kind, _over(subject, row.entry, others, entries), row.entry, now))
     return alerts, kept
@@ -251,7 +251,7 @@ def gathered(alerts: Sequence[Alert]) -> list[Alert]:
         named = "\n".join(each.text for each in some[:_LISTED])
         more = f"\nand {len(some) - _LISTED} more" if len(some) > _LISTED else ""
         entries = tuple(each.entry for each in some if each.entry)
-        known = [each.since for each in some if each.since is not None]
+        starts = [each.since for each in some if each.since is not None]
         text = f"{len(some)} at once ({kind}):\n{named}{more}"
-        fewer.append(Alert(phase, kind, text, since=min(known, default=None), entries=entries))
+        fewer.append(Alert(phase, kind, text, since=min(starts, default=None), entries=entries))
     return fewer

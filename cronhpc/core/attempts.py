@@ -414,10 +414,10 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
         yield from (Cancel(each, f"{why}; it is still held", key=claim.key) for each in sorted({j.id for j in live}))
         yield Finish(claim.key, claim.name, JobEnd(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
         return
-    known, job = world.job_ends.get(claim.job_id or ""), standing_for(jobs)
-    if job is None and known is None:
-        known = JobEnd(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
-    yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(job, known)))
+    job_end, job = world.job_ends.get(claim.job_id or ""), standing_for(jobs)
+    if job is None and job_end is None:
+        job_end = JobEnd(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
+    yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(job, job_end)))
 
 
 def _barred(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
@@ -519,8 +519,8 @@ def _with_all_else(world: World, claim: Claim, rows: list[Job]) -> bool:
     ahead = [each for each in world.claims if each.holds and each.key.slot > world.now]
     if not world.call.anew or claim not in ahead:
         return False
-    known = (world.job_ends or {}).get(claim.job_id or "")
-    when = max((job.ended or 0 for job in rows), default=known.ended if known is not None else 0) or world.now
+    job_end = (world.job_ends or {}).get(claim.job_id or "")
+    when = max((job.ended or 0 for job in rows), default=job_end.ended if job_end is not None else 0) or world.now
     left = (each for each in ahead if any(job.live for job in world.jobs().get(each.job_id or "", ())))
     return all((each.recorded or each.at) >= when for each in left)
 
@@ -538,12 +538,12 @@ def taken_back(world: World, claim: Claim, entry: Entry | None, why: str, *, gon
 
 def _may_have_begun(world: World, claim: Claim, rows: list[Job]) -> bool:
     """Of a job that was taken back: whether it may have begun all the same, so that this was the slot's run."""
-    known = (world.job_ends or {}).get(claim.job_id or "")
-    if not rows and known is None:  # gone, and nobody tells how; our clock may be behind
+    job_end = (world.job_ends or {}).get(claim.job_id or "")
+    if not rows and job_end is None:  # gone, and nobody tells how; our clock may be behind
         last = world.kept.last_tick or 0
         now = max(world.now, last if last <= world.now + CLOCKS_APART else 0)
         return claim.key.slot <= now and claim.state is not ClaimState.SUBMITTED
-    began = known is not None and (known.result is not Result.CANCELLED or known.started is not None)
+    began = job_end is not None and (job_end.result is not Result.CANCELLED or job_end.started is not None)
     return began or not all(job.never_began for job in rows)
 
 
@@ -595,8 +595,8 @@ def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str)
 def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:
     if world.job_ends is None:
         return  # nobody could be asked how it ended: unknown is not gone
-    known = world.job_ends.get(claim.job_id or "")
-    if claim.state is ClaimState.SUBMITTED and job is None and known is None:
+    reported = world.job_ends.get(claim.job_id or "")
+    if claim.state is ClaimState.SUBMITTED and job is None and reported is None:
         # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
         tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES
         late = _ran_already(world, claim.key) or _too_late(world, claim, entry)
@@ -605,8 +605,8 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
         )
         yield Finish(claim.key, claim.name, job_end, retry_at=world.now if tries and late is None else None)
         return
-    told = unknown(world, claim) if job is None and known is None else job_end_of(job, known)
-    job_end = verdict(world, claim, entry, told)
+    end = unknown(world, claim) if job is None and reported is None else job_end_of(job, reported)
+    job_end = verdict(world, claim, entry, end)
     never_ran = job_end.result is Result.CANCELLED and job_end.started is None
     if never_ran and (suspended := _suspended(world, claim, entry)):
         job_end = replace(job_end, result=Result.SUSPENDED, detail=f"it waited in the queue: {suspended}")
@@ -627,7 +627,7 @@ class Meanwhile:
     """A decision, and what has become of its claim since; None: there is no claim."""
 
     decision: Any
-    known: Claim | None  # as the tick has read it, and as its own steps have made it since
+    planned: Claim | None  # as the tick has read it, and as its own steps have made it since
     now: Claim | None  # as it is on disk
     clock: int = 0  # the time by then
     listed: Job | None = None  # the decision's job, where a list of after its cancelling shows it still
@@ -637,14 +637,14 @@ class Meanwhile:
         return self.now.job_id if self.now is not None else None
 
     @property
-    def known_job(self) -> str | None:
-        return self.known.job_id if self.known is not None else None
+    def planned_job(self) -> str | None:
+        return self.planned.job_id if self.planned is not None else None
 
     @property
     def is_over(self) -> bool:
         """Finished since, or finished and forgotten."""
-        known = self.known.state if self.known is not None else None
-        return self.now is None or (self.now.state is ClaimState.FINISHED and known is not ClaimState.FINISHED)
+        before = self.planned.state if self.planned is not None else None
+        return self.now is None or (self.now.state is ClaimState.FINISHED and before is not ClaimState.FINISHED)
 
     @property
     def has_come(self) -> bool:
@@ -658,7 +658,7 @@ class Meanwhile:
     @property
     def has_moved(self) -> bool:
         """Whether its claim is at another step."""
-        return self.now is None or self.known is None or self.now.state is not self.known.state
+        return self.now is None or self.planned is None or self.now.state is not self.planned.state
 
     def objection(self) -> str:
         """Why the decision does not stand any more, in words; "" where it does."""
@@ -679,14 +679,14 @@ _OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool]]]] = 
     ),
     Finish: (
         ("it was finished meanwhile", lambda it: it.is_over),
-        ("", lambda it: it.known is not None and it.known.damaged),  # no record tells its job
-        ("its job was taken back meanwhile", lambda it: it.job is None and it.known_job is not None),
-        ("job {job} was submitted for it meanwhile", lambda it: it.job != it.known_job),
+        ("", lambda it: it.planned is not None and it.planned.damaged),  # no record tells its job
+        ("its job was taken back meanwhile", lambda it: it.job is None and it.planned_job is not None),
+        ("job {job} was submitted for it meanwhile", lambda it: it.job != it.planned_job),
     ),
     Cancel: (
         ("its slot has come", lambda it: it.decision.only == "ahead" and it.has_come),
         ("", lambda it: it.decision.only != "held" or not it.is_its_job),  # released, as is known; or a twin
-        ("it was recorded for its claim meanwhile", lambda it: it.job != it.known_job),
+        ("it was recorded for its claim meanwhile", lambda it: it.job != it.planned_job),
         ("it was released meanwhile", lambda it: it.has_moved),
     ),
     Withdraw: (
@@ -735,5 +735,5 @@ def _retry(world: World, claim: Claim, entry: Entry | None) -> Iterator[Decision
         return
     begin = claim.key.slot if claim.key.slot > world.now else None
     tasks = claim.job_end.tasks if claim.job_end is not None and entry.array else ""
-    what = f"attempt {key.attempt}{f', array tasks {tasks}' if tasks else ''}"
-    yield Submit(entry, key, Reason.RETRY, begin=begin, detail=what, tasks=tasks)
+    detail = f"attempt {key.attempt}{f', array tasks {tasks}' if tasks else ''}"
+    yield Submit(entry, key, Reason.RETRY, begin=begin, detail=detail, tasks=tasks)

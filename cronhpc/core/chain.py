@@ -96,19 +96,19 @@ def doubted(world: World) -> list[str]:
 _MOST_DOUBTED = 4  # of the last minutes: links that ran one after another, their successor, the spare
 
 
-def completed(world: World, told: Mapping[str, Mapping[str, str] | None], uid: int) -> World:
+def completed(world: World, answers: Mapping[str, Mapping[str, str] | None], uid: int) -> World:
     """With the doubted links that are in the queue; without the list, where it lacks an older one: it is cut short.
 
-    `told`: what the batch system said of each (None: it knows none; empty: no answer). Without an answer a link of the
-    last minutes may be there, so none takes its place yet; of an older one the list is believed.
+    `answers`: what the batch system said of each (None: it knows none; empty: no answer). Without an answer a link of
+    the last minutes may be there, so none takes its place yet; of an older one the list is believed.
     """
     rows = {
         job_id: _as_told(job_id, world.links[job_id], facts, uid, world.now)
-        for job_id, facts in told.items()
+        for job_id, facts in answers.items()
         if facts or (facts is not None and _young(world, world.links[job_id]))
     }
     live = [job for job in rows.values() if job is not None]
-    newest = max(told, key=int)
+    newest = max(answers, key=int)
     if live and not _young(world, world.links[newest]):
         why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
         return replace(world, queue=None, queue_error=why)
@@ -374,11 +374,11 @@ def never_ran(world: World, job_id: str, result: Result, signal: int | None) -> 
 
 def with_bad_nodes(world: World) -> ChainFacts:
     """The chain, with the nodes that cannot start its jobs, as far as the queue tells."""
-    known = world.chain
+    chain = world.chain
     here = {job.nodes for job in world.listed if job.id == world.call.link}  # this one works
-    rows = (row for row in (*known.bad_nodes, *failed_launches(world)) if row.node not in here)
+    rows = (row for row in (*chain.bad_nodes, *failed_launches(world)) if row.node not in here)
     bad = standing(rows, world.now)
-    return replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
+    return replace(chain, bad_nodes=bad, bad_nodes_changed=chain.bad_nodes_changed or bad != chain.bad_nodes)
 
 
 def standing(nodes: Iterable[BadNode], now: int) -> tuple[BadNode, ...]:
@@ -449,15 +449,15 @@ def misfit(partitions: Sequence[Partition], settings: Settings) -> Misfit | None
     """Why a link of `start --daemon` could never start where links go; None where it could, or nobody can tell."""
     chosen = dict(settings.link_sbatch).get("partition") or dict(settings.sbatch).get("partition", "")
     names = chosen.split(",") if chosen else [each.name for each in partitions if each.default]
-    there = [each for each in partitions if each.name in names]
+    named = [each for each in partitions if each.name in names]
     asks = daemon_lasts(settings)
-    if not there or any(_takes(each, asks) for each in there):
+    if not named or any(_takes(each, asks) for each in named):
         return None
-    longest = max(each.time_limit or 0 for each in there)
+    longest = max(each.time_limit or 0 for each in named)
     from cronhpc.cron.duration import format_duration
 
     what = (
-        f"partition {chosen or there[0].name} takes jobs of at most {format_duration(longest)}; a link of "
+        f"partition {chosen or named[0].name} takes jobs of at most {format_duration(longest)}; a link of "
         f"start --daemon asks for {format_duration(asks)} (the interval and {format_duration(LONGER)}), so it could "
         "never start."
     )

@@ -115,11 +115,11 @@ class Seen:
     @classmethod
     def of(cls, world: World) -> Seen:
         """Claims from a clock that was far ahead do not count."""
-        believed, known = world.believed, world.claimed()
+        believed, by_key = world.believed, world.claimed()
         keys = [(claim.key, claim.used_up) for claim in world.claims]
         for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
-            if key is not None and key not in known and not (job.never_began or job.held):  # held: it goes
+            if key is not None and key not in by_key and not (job.never_began or job.held):  # held: it goes
                 keys.append((key, key.slot if key.slot <= world.now else 0))
         newest: dict[str, int] = {}
         claimed: dict[str, set[int]] = {}
@@ -162,8 +162,8 @@ class Seen:
         computed = _computed(world, entry, following, used, claimed)
         runs, missed = _caught_up(world, entry, schedule, first, claimed)
         missed = missed and replace(missed, detail=missed.detail + cause(state))
-        known = first if state.watermark else None
-        return Due(runs, following, entry, claimed, _as_one([*lost, missed]), known, computed)
+        oldest = first if state.watermark else None
+        return Due(runs, following, entry, claimed, _as_one([*lost, missed]), oldest, computed)
 
     def _used_by_itself(self, world: World, entry: Entry, state: EntryState, *, is_changed: bool) -> int:
         """Up to where slots are used up, as far as the entry and its state tell."""

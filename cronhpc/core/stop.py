@@ -211,7 +211,7 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     grace = _grace(setting)
     by_id = world.once(Index).by_id
     reached = {of: {job.shown for job in rows} for of, rows in grouped(jobs, lambda job: job.id).items()}
-    whole = {of for of, shown in reached.items() if shown >= {j.shown for j in by_id[of] if j.id == of}}
+    whole = {of for of, ids in reached.items() if ids >= {j.shown for j in by_id[of] if j.id == of}}
 
     def target(job: Job) -> str:
         """An array by its id only where all of it is reached: its tasks may differ in name or partition."""

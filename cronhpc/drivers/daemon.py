@@ -95,10 +95,10 @@ class Bell:
 def identity(path: Path) -> Identity | None:
     """Device and inode of a folder; None where it cannot be looked at."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 class Watch:
@@ -116,7 +116,7 @@ class Watch:
                 continue
             polled = poll or not disk.is_local(place.path)
             if polled and (place.names or place.urgent):  # `healthy` looks: an observer's stats may be a minute old
-                self._files[place] = _there(place)
+                self._files[place] = _present(place)
             if not polled or not place.names:  # else no observer compares all else that lies there
                 groups.setdefault(place.every if polled else 0.0, []).append(place)
         for every, alike in groups.items():
@@ -145,7 +145,7 @@ class Watch:
     def healthy(self) -> bool:
         """Whether every observer lives and still looks at the folder that the path names."""
         for place, before in self._files.items():
-            now = _there(place)
+            now = _present(place)
             if now != before:
                 self._files[place] = now
                 self.bell.ring(urgent=True)
@@ -161,11 +161,11 @@ class Watch:
             observer.join()
 
 
-def _there(place: Place) -> frozenset[str] | None:
+def _present(place: Place) -> frozenset[str] | None:
     """Which of the names, or of all, are in the folder, by its listing: a stat may be a minute old. None: unknown."""
     try:
-        found = frozenset(each.name for each in place.path.iterdir())
-        return found & place.names if place.names else found
+        names = frozenset(each.name for each in place.path.iterdir())
+        return names & place.names if place.names else names
     except OSError:
         return None
 
@@ -257,7 +257,7 @@ class Daemon:
         self.took = 0.0  # seconds, the last tick
         self.gap = _GAP
         self.urgent: deque[float] = deque(maxlen=_FLIPS)  # when switches called for ticks last
-        self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
+        self.complaints: dict[str, str] = {}  # the errors told last, of ticks and of settings
 
     def run(self) -> None:
         """Tick until SIGTERM, SIGINT, `cronhpc stop`, or the time given is over. Raises CronhpcError at the start."""
@@ -325,7 +325,7 @@ class Daemon:
             self.took = self.elapsed() - began
             self.claimed = _changed(site.paths.claims)
         self.tell(report)
-        self.said.pop("tick", None)
+        self.complaints.pop("tick", None)
         running = chain.Links.of(report.world).running if self.link else ()
         self.relieved = any(int(job.id) > int(self.link) for job in running)  # its successor has a higher id
         return self._wanted(report)
@@ -337,10 +337,10 @@ class Daemon:
         self.off, self.doubt = now - mine, self.doubt and not site.clock_verified
         return tick(site, now, Call(self.link, by_daemon=True, bad_nodes=self.bad_nodes))
 
-    def _complain(self, what: str, error: Exception) -> None:
+    def _complain(self, source: str, error: Exception) -> None:
         """Tell of an error only when it differs from the last."""
-        if str(error) != self.said.get(what):
-            self.said[what] = str(error)
+        if str(error) != self.complaints.get(source):
+            self.complaints[source] = str(error)
             self.tell(error)
 
     def _wanted(self, report: Report) -> float:
@@ -426,7 +426,7 @@ class Daemon:
                 self._complain("settings", error)
                 self._sleep(_AGAIN)
             else:
-                self.said.pop("settings", None)
+                self.complaints.pop("settings", None)
                 return site
         return site
 

@@ -158,8 +158,8 @@ def _nodes_must_submit(changes: SiteChanges, via: Way, *, anew: bool) -> None:
     """Raises CronhpcError where a link has found that jobs may not submit, OSError."""
     if anew:
         changes.forget()
-    elif said := changes.no_submit:
-        what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
+    elif refusal := changes.no_submit:
+        what = f"jobs may not submit here ({refusal}), so a scheduler job has no successor. Nothing was submitted. "
         raise CronhpcError(what, "Let a login node do it: ", Way.LOGIN.start, "; where that has changed: ", via.start)
 
 
@@ -218,10 +218,10 @@ def _must_be_alone(batch: Batch, paths: Paths, *, beside: bool) -> str:
         raise
     except BatchError:
         return ""  # it cannot be told here
-    known = scheduler.started(paths)
-    if name and known is not None and known.cluster not in {name, ""}:
-        found = elsewhere(paths.root, name, known.cluster)
-        raise CronhpcError(found.what, " Nothing was submitted. ", found.fix)
+    last_start = scheduler.started(paths)
+    if name and last_start is not None and last_start.cluster not in {name, ""}:
+        problem = elsewhere(paths.root, name, last_start.cluster)
+        raise CronhpcError(problem.what, " Nothing was submitted. ", problem.fix)
     if hand_made is not None:
         both = command("start", options=("--beside",))
         raise CronhpcError(hand_made.what, " Nothing was submitted. ", hand_made.fix, "; or let both run: ", both)
@@ -230,10 +230,10 @@ def _must_be_alone(batch: Batch, paths: Paths, *, beside: bool) -> str:
 
 def _must_own_its_links(site: Site) -> None:
     """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
-    known = scheduler.started(site.paths)
-    if known is None or not files.moved_from(site.paths):
+    last_start = scheduler.started(site.paths)
+    if last_start is None or not files.moved_from(site.paths):
         return
-    text = known.fingerprint
+    text = last_start.fingerprint
     try:
         others = [job.id for job, link in _links(site) if link.fingerprint != text]
     except BatchError:
@@ -254,25 +254,25 @@ def _drop_edited(site: Site) -> list[str]:
         cancelled = _cancelled_waiting(site)
     except BatchError:
         return []  # said where they are needed
-    said = f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced"
-    return [said] if cancelled else []
+    line = f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced"
+    return [line] if cancelled else []
 
 
 def _must_fit(batch: Batch, settings: Settings) -> None:
     """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
     try:
-        found = chain.misfit(batch.site().partitions, settings)
+        misfit = chain.misfit(batch.site().partitions, settings)
     except BatchError:
         return  # nobody can tell
-    if found is not None:
-        raise CronhpcError(f"{found.what} Nothing was submitted. " + found.fix)
+    if misfit is not None:
+        raise CronhpcError(f"{misfit.what} Nothing was submitted. " + misfit.fix)
 
 
 def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, repair: bool) -> Started:
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
-    if there := _daemon_elsewhere(site, now()):
+    if other_daemon := _daemon_elsewhere(site, now()):
         anew = command("stop") + ", then " + command("start")
-        raise CronhpcError(f"{there}: of two, neither sees what the other runs. To have it here: " + anew)
+        raise CronhpcError(f"{other_daemon}: of two, neither sees what the other runs. To have it here: " + anew)
     with leased(site):
         read_world(site, now())  # what it cannot read, a tick could not
         keep_environment(site, environ, repair=repair)
@@ -284,11 +284,11 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
             argv = [*this_cronhpc(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             _note_daemon(site.paths, site.host, pid, by_hand=False)
-            said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
+            line: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
-            said = f"the daemon runs already: process {daemon.pid}"
+            line = f"the daemon runs already: process {daemon.pid}"
         old = (f"{each.what} To restart it: " + each.fix for each in of_another_version(site.paths, site.host))
-        return Started((), (*_way_words(site), said, *old))
+        return Started((), (*_way_words(site), line, *old))
 
 
 def _way_words(site: Site) -> list[str]:
@@ -326,18 +326,18 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
 def _ahead_words(dialect: Dialect, world: World, outcomes: Sequence[Outcome]) -> list[str]:
     """Runs that waited for their slots, and are cancelled; the others start all the same."""
     taken = [(o, d) for o in outcomes if isinstance(d := o.decision, Withdraw) and d.job_id]
-    shown = [d.job_id for o, d in taken if o.obstacle is Obstacle.SHOWN]
-    cancelled = [d.job_id for o, d in taken if o.done is Done.OK] + shown
+    listed = [d.job_id for o, d in taken if o.obstacle is Obstacle.SHOWN]
+    cancelled = [d.job_id for o, d in taken if o.done is Done.OK] + listed
     waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.FINISHED]
     left = [c.job_id for c in waiting if c.job_id and c.job_id not in cancelled]
     lines = []
     if cancelled:
-        still = f"; the queue shows {len(shown)} of them, as it may for a minute; if it does later: " if shown else ""
-        said = f"cancelled {count(len(cancelled), 'run')} that waited in the queue for a time to come"
-        lines.append(said + still + (cancelling(dialect, *shown) if shown else ""))
+        still = f"; the queue shows {len(listed)} of them, as it may for a minute; if it does later: " if listed else ""
+        line = f"cancelled {count(len(cancelled), 'run')} that waited in the queue for a time to come"
+        lines.append(line + still + (cancelling(dialect, *listed) if listed else ""))
     if left:
-        said = f"submitted ahead, and still to run: {count(len(left), 'job')}; if they shall not: "
-        lines.append(said + cancelling(dialect, *left))
+        line = f"submitted ahead, and still to run: {count(len(left), 'job')}; if they shall not: "
+        lines.append(line + cancelling(dialect, *left))
     return lines
 
 
@@ -357,8 +357,8 @@ def links_gone(site: Site, now: int) -> bool:
     if site.batch.dialect.runs_here or any(link.kind == "link" or not job.waits for job, link in _links(site)):
         return False
     world = read_world(site, now).world  # a list without them is looked into before it is believed
-    there = chain.Links.of(world)
-    gone = world.queue is not None and not (there.successors or there.running)
+    links = chain.Links.of(world)
+    gone = world.queue is not None and not (links.successors or links.running)
     return gone and not world.chain.on_hold and of_other_cluster(site) is None
 
 
@@ -367,12 +367,12 @@ def links_that_name(batch: Batch, root: Path) -> list[Job]:
 
     Raises BatchError.
     """
-    found = []
+    links = []
     for job in batch.queue().jobs:
         marked = job.name.startswith("cronhpc-") or TOKEN in job.comment
         if job.live and marked and f"dir={shlex.quote(str(root))}" in batch.script(job.id).splitlines():
-            found.append(job)
-    return found
+            links.append(job)
+    return links
 
 
 def _cancelled_waiting(site: Site) -> int:
@@ -478,14 +478,14 @@ def of_another_version(paths: Paths, here: str) -> Iterator[Problem]:
 
 def another_daemon(site: Site, now: int) -> str:
     """That a daemon runs here already, or elsewhere; "": there is none known, and this one is noted."""
-    if there := _daemon_elsewhere(site, now):
-        return there
-    known, _ = local_daemon(site.paths, site.host)
-    if known is None or known.pid == os.getpid():
+    if other_daemon := _daemon_elsewhere(site, now):
+        return other_daemon
+    begun, _ = local_daemon(site.paths, site.host)
+    if begun is None or begun.pid == os.getpid():
         with suppress(OSError):  # a full disk is told by each tick
-            _note_daemon(site.paths, site.host, os.getpid(), by_hand=known is None)
+            _note_daemon(site.paths, site.host, os.getpid(), by_hand=begun is None)
         return ""
-    return f"a daemon runs here already: process {known.pid}"
+    return f"a daemon runs here already: process {begun.pid}"
 
 
 def _daemon_elsewhere(site: Site, now: int) -> str:
@@ -493,18 +493,18 @@ def _daemon_elsewhere(site: Site, now: int) -> str:
 
     It cannot be looked at from here, and unknown is not gone. Raises OSError.
     """
-    known, due = _begun(site.paths), scheduler.expected(site.paths)
+    begun, due = _begun(site.paths), scheduler.expected(site.paths)
     alive = site.batch.dialect.runs_here and due is not None and now <= due[1]
-    if not alive or not known.pid or known.host in {"", site.host} or scheduler.marks(site.paths).stopped:
+    if not alive or not begun.pid or begun.host in {"", site.host} or scheduler.marks(site.paths).stopped:
         return ""
-    return f"the daemon was begun on {known.host} (process {known.pid}), and ticks come"
+    return f"the daemon was begun on {begun.host} (process {begun.pid}), and ticks come"
 
 
 def local_daemon(paths: Paths, here: str) -> tuple[Begun | None, str]:
     """The daemon that was begun last, where it runs on this machine; and the one where it was begun, "" for none."""
-    known = _begun(paths)
-    host = (known.host or here) if known.pid else ""
-    return (known if host == here and known.lives else None), host
+    begun = _begun(paths)
+    host = (begun.host or here) if begun.pid else ""
+    return (begun if host == here and begun.lives else None), host
 
 
 def daemon_trouble(paths: Paths, here: str) -> Disabled | None:

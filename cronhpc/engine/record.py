@@ -384,7 +384,7 @@ class _Keeper:
             return  # nobody is told: who sets them up later is told of all that stands then
         before = kept.alerts
         there = {entry.name for entry in self.world.entries}
-        self.alerts, kept.alerts = alerts.told(standing, before, now, there)
+        self.alerts, kept.alerts = alerts.messages(standing, before, now, there)
         self.alerts += alerts.events(self.world, self.outcomes, self.kills.stopped, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]

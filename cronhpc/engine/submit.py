@@ -694,7 +694,7 @@ class Submitter:
 
     def _write(self, it: Meanwhile) -> None:
         end, job_id = it.decision, it.job or it.decision.job_id
-        at = max(self.world.now, it.known.at if it.known is not None else 0)  # by whose clock its slot had come
+        at = max(self.world.now, it.planned.at if it.planned is not None else 0)  # by whose clock its slot had come
         job_end = with_log(self.world, end.key, end.job_end, job_id)
         self.claims.write_end(replace(end, job_end=job_end, job_id=job_id), at, self.plan.due_before(end.key))
 

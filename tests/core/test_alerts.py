@@ -140,9 +140,9 @@ def phases(steps: list[tuple[int, list[Condition]]]) -> list[str]:
     known: dict[str, model.Told] = {}
     told = []
     for now, conditions in steps:
-        said, known = alerts.told(conditions, known, now, THERE)
+        said, known = alerts.messages(conditions, known, now, THERE)
         told.append(",".join(each.phase for each in said))
-        again, same = alerts.told(conditions, known, now, THERE)
+        again, same = alerts.messages(conditions, known, now, THERE)
         assert (again, same) == ([], known), "the same once more: nothing to say"
     return told
 
@@ -170,14 +170,14 @@ def test_a_condition_is_told_when_it_begins_lasts_and_ends(
 
 
 def test_a_reminder_says_since_when_and_the_newest_words() -> None:
-    _, known = alerts.told([FAILED], {}, 0, THERE)
-    (said,), _ = alerts.told([WORSE], known, DAY, THERE)
+    _, known = alerts.messages([FAILED], {}, 0, THERE)
+    (said,), _ = alerts.messages([WORSE], known, DAY, THERE)
     assert said == Alert("still", "failed", WORSE.text, "backup", since=0)
 
 
 def test_fine_again_names_what_was_wrong() -> None:
-    _, known = alerts.told([FAILED], {}, 0, THERE)
-    (said,), _ = alerts.told([], known, HOUR, THERE)
+    _, known = alerts.messages([FAILED], {}, 0, THERE)
+    (said,), _ = alerts.messages([], known, HOUR, THERE)
     assert (said.phase, said.kind, said.entry, said.text) == ("over", "failed", "backup", "fine again: failed backup")
 
 
@@ -192,17 +192,17 @@ def test_fine_again_names_what_was_wrong() -> None:
 def test_what_became_another_condition_of_its_entry_is_not_fine(before: str, after: str, text: str) -> None:
     was, stands = (Condition(f"{kind} backup", kind, "", "backup") for kind in (before, after))
     others = Condition("switch kill/ft", "stopped", ""), Condition("failed sync", "failed", "", "sync")
-    _, known = alerts.told([was, *others], {}, 0, {*THERE, "sync"})
-    said, left = alerts.told([stands, *others], known, HOUR, {*THERE, "sync"})
+    _, known = alerts.messages([was, *others], {}, 0, {*THERE, "sync"})
+    said, left = alerts.messages([stands, *others], known, HOUR, {*THERE, "sync"})
     assert [(each.phase, each.kind) for each in said] == [("new", after), ("over", before)]
     assert said[1].text == text
-    (over,), _ = alerts.told(others, left, 2 * HOUR, {*THERE, "sync"})
+    (over,), _ = alerts.messages(others, left, 2 * HOUR, {*THERE, "sync"})
     assert over.text == f"fine again: {after} backup"
 
 
 def test_what_stood_of_an_entry_that_is_gone_is_over_and_not_fine() -> None:
-    _, known = alerts.told([FAILED], {}, 0, THERE)
-    (said,), left = alerts.told([], known, HOUR, {"another"})
+    _, known = alerts.messages([FAILED], {}, 0, THERE)
+    (said,), left = alerts.messages([], known, HOUR, {"another"})
     assert (said.phase, said.text) == ("over", "no longer watched: failed backup (there is no entry backup now)")
     assert left == {}
 
@@ -289,7 +289,7 @@ def test_a_failure_names_the_job_and_the_log_of_its_newest_run() -> None:
     state = ended(job="12", log="log/backup/x.out")
     (each,) = alerts.conditions(world("14:00", entry("backup")), {"backup": state}, (), {})
     assert (each.job, each.log) == ("12", "log/backup/x.out")
-    (said,), _ = alerts.told([each], {}, NOW, THERE)
+    (said,), _ = alerts.messages([each], {}, NOW, THERE)
     assert (said.job, said.log) == ("12", "log/backup/x.out")
 
 

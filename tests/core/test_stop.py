@@ -753,13 +753,13 @@ def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) 
 
 def test_people_are_told_who_stopped_what_once_and_again_each_day_while_it_stands() -> None:
     w = replace(on(jobs=(FOREIGN,)), switches=Switches((switch("ft", reason="loss spikes"),)))
-    told, known = alerts.told(alerts.conditions(w, {}, (), kills(w).stopped), {}, w.now, ())
+    told, known = alerts.messages(alerts.conditions(w, {}, (), kills(w).stopped), {}, w.now, ())
     text = 'kill/ft was set by bob: "loss spikes"'
     assert [(a.phase, a.text) for a in told] == [("new", f"{text}; it stopped 8 running")]
-    assert alerts.told(alerts.conditions(w, {}, (), {}), known, w.now + 3600, ())[0] == []
-    [still] = alerts.told(alerts.conditions(w, {}, (), {}), known, w.now + 86400, ())[0]
+    assert alerts.messages(alerts.conditions(w, {}, (), {}), known, w.now + 3600, ())[0] == []
+    [still] = alerts.messages(alerts.conditions(w, {}, (), {}), known, w.now + 86400, ())[0]
     assert (still.phase, still.text, still.since) == ("still", text, w.now)
     [later] = alerts.events(w, (), {"/cron/kill/ft": ["9 running"]}, known)
     assert later.text == f"{text}; it stopped 9 running"
-    [over] = alerts.told([], known, w.now + 90000, ())[0]
+    [over] = alerts.messages([], known, w.now + 90000, ())[0]
     assert (over.phase, over.text) == ("over", "fine again: switch kill/ft")

@@ -140,9 +140,9 @@ def cut_comment(text: str) -> str:
     return text.encode("utf-8", "surrogateescape")[:_LONGEST_COMMENT].decode("utf-8", "ignore")
 
 
-def token(directory_id: str, what: str, own: str = "") -> str:
-    """A job comment that says whose job it is (`what`: a key, or "link 1795791600 <fingerprint>"), then its own."""
-    mark = f"{TOKEN}{directory_id}/{what}"
+def token(directory_id: str, whose: str, own: str = "") -> str:
+    """A job comment that says whose job it is (`whose`: a key, or "link 1795791600 <fingerprint>"), then its own."""
+    mark = f"{TOKEN}{directory_id}/{whose}"
     own = " ".join(own.split("\n"))
     room = _COMMENT_ROOM - len(mark.encode()) - 1
     kept = own.encode("utf-8", "surrogateescape")[: max(room, 0)].decode("utf-8", "ignore")
@@ -520,17 +520,17 @@ def standing_for(rows: Iterable[Job]) -> Job | None:
     tasks, and ends with the last, however few may run at a time.
     """
     tasks = tuple(rows)
-    one = max(tasks, key=_standing, default=None)
-    if one is None or one.waits:
-        return one
+    job = max(tasks, key=_standing, default=None)
+    if job is None or job.waits:
+        return job
     failed = sorted(int(t.tasks) for t in tasks if t.tasks.isdecimal() and ENDS.get(t.state) in FAILURES)
     if failed:
-        one = replace(one, failed=",".join(map(str, failed)))
+        job = replace(job, failed=",".join(map(str, failed)))
     if len(tasks) == 1:
-        return one
+        return job
     began = [task.start for task in tasks if task.start and not task.waits and not task.never_placed]
-    ended = one.ended if one.live else max((task.ended for task in tasks if task.ended), default=one.ended)
-    return replace(one, start=min(began, default=one.start), ended=ended)
+    ended = job.ended if job.live else max((task.ended for task in tasks if task.ended), default=job.ended)
+    return replace(job, start=min(began, default=job.start), ended=ended)
 
 
 def _standing(job: Job) -> tuple[int, bool, int]:

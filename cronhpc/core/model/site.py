@@ -53,8 +53,8 @@ class Site:
     @property
     def cpu_partition(self) -> Partition | None:
         """Where housekeeping belongs: without GPUs; the default one if it can, else the largest that is up."""
-        able = [one for one in self.partitions if not one.gpus]
-        return max(able, key=lambda one: (one.up, one.default, one.nodes), default=None)
+        able = [each for each in self.partitions if not each.gpus]
+        return max(able, key=lambda each: (each.up, each.default, each.nodes), default=None)
 
 
 @dataclass(frozen=True, slots=True)
