@@ -46,10 +46,10 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """One request: `what` is start, success or fail. `where` is an address, file:PATH or env:NAME."""
+    """One request: `event` is start, success or fail. `where` is an address, file:PATH or env:NAME."""
 
     where: str
-    what: str
+    event: str
     entry: str
 
 

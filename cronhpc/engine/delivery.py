@@ -69,16 +69,16 @@ class About:
 
 def ways(settings: Settings, about: About, timeouts: Timeouts = TIMEOUTS) -> dict[str, Way]:
     """The ways that the settings have, by the name under which what could not be sent is kept."""
-    found: dict[str, Way] = {}
+    by_name: dict[str, Way] = {}
     if settings.alerts_command:
-        found["command"] = partial(_by_command, settings, about, timeouts)
+        by_name["command"] = partial(_by_command, settings, about, timeouts)
     if settings.alerts_mail:
-        found["mail"] = partial(_by_mail, settings, about, timeouts)
+        by_name["mail"] = partial(_by_mail, settings, about, timeouts)
     for number, where in enumerate(settings.alerts_webhook, 1):
-        found["webhook" if number == 1 else f"webhook {number}"] = partial(_by_webhook, where, about, timeouts)
+        by_name["webhook" if number == 1 else f"webhook {number}"] = partial(_by_webhook, where, about, timeouts)
     if settings.alerts_apprise:
-        found["apprise"] = partial(_by_apprise, settings.alerts_apprise, about, timeouts)
-    return found
+        by_name["apprise"] = partial(_by_apprise, settings.alerts_apprise, about, timeouts)
+    return by_name
 
 
 Fault = tuple[str, str, str]  # key of the settings, what, fix
@@ -184,8 +184,8 @@ def _kept_in(path: Path) -> str:
 
 def subject(alerts: Sequence[Alert], about: About) -> str:
     """One line: what happened, or how much did."""
-    told = _phase(alerts[0]) + alerts[0].text if len(alerts) == 1 else f"{len(alerts)} alerts"
-    first = told.partition("\n")[0]
+    headline = _phase(alerts[0]) + alerts[0].text if len(alerts) == 1 else f"{len(alerts)} alerts"
+    first = headline.partition("\n")[0]
     return text.cut(text.one_line(f"cronhpc {about.owner}: {first}"), _SUBJECT)
 
 
@@ -224,10 +224,10 @@ def log_end(log: str, about: About) -> list[str] | None:
 def facts(alert: Alert, about: About) -> dict[str, Any]:
     """For programs: what docs/alerts.md says of each key."""
     end = log_end(alert.log, about) if alert.log else None
-    told = {key: getattr(alert, key) for key in ("phase", "kind", "text", "entry", "entries", "since", "job")}
+    fields = {key: getattr(alert, key) for key in ("phase", "kind", "text", "entry", "entries", "since", "job")}
     place = {"directory": about.directory, "owner": about.owner, "host": about.host}
     whole = f"{about.directory}/{alert.log}" if alert.log else ""
-    return {"version": VERSION, **place, **told, "log": whole, "log_end": end or []}
+    return {"version": VERSION, **place, **fields, "log": whole, "log_end": end or []}
 
 
 # --- a command -----------------------------------------------------------------------------------------------------
@@ -250,8 +250,8 @@ def _lacking(argv: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _exited(program: str, ended: process.Finished) -> str:
-    said = _harmless(ended.err) or _harmless(ended.out)
-    return f"{program} exited {ended.code}{said and f': {said}'}"
+    words = _harmless(ended.err) or _harmless(ended.out)
+    return f"{program} exited {ended.code}{words and f': {words}'}"
 
 
 def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Alert]) -> tuple[int, str]:
@@ -265,10 +265,10 @@ def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Se
             left = min(timeouts.command, until - process.elapsed())
             if left <= 0:
                 return number, "alerts.command takes too long"
-            known = facts(alert, about)
+            fields = facts(alert, about)
             as_json = settings.alerts_format == "json"
-            given = json.dumps(known) if as_json else f"{body([alert], about)}\n"
-            ended = process.run(argv, timeout=left, env={**about.environ, **_variables(known)}, input=given)
+            given = json.dumps(fields) if as_json else f"{body([alert], about)}\n"
+            ended = process.run(argv, timeout=left, env={**about.environ, **_variables(fields)}, input=given)
             if ended.timed_out:
                 return number, f"alerts.command did not end within {left:.0f} s"
             if ended.code:
@@ -281,26 +281,26 @@ def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Se
 _LONGEST = 30_000  # bytes of a variable: with those of the site, an environment has room for it
 
 
-def _variables(known: Mapping[str, Any]) -> dict[str, str]:
+def _variables(fields: Mapping[str, Any]) -> dict[str, str]:
     """As the reference has them."""
     given = {
-        "CRONHPC_PHASE": known["phase"],
-        "CRONHPC_KIND": known["kind"],
-        "CRONHPC_TEXT": known["text"],
-        "CRONHPC_ENTRY": known["entry"],
-        "CRONHPC_JOB": known["job"],
-        "CRONHPC_LOG": known["log"],
-        "CRONHPC_SINCE": iso(known["since"]) or "",
-        "CRONHPC_DIR": known["directory"],
-        "CRONHPC_OWNER": known["owner"],
-        "CRONHPC_HOST": known["host"],
+        "CRONHPC_PHASE": fields["phase"],
+        "CRONHPC_KIND": fields["kind"],
+        "CRONHPC_TEXT": fields["text"],
+        "CRONHPC_ENTRY": fields["entry"],
+        "CRONHPC_JOB": fields["job"],
+        "CRONHPC_LOG": fields["log"],
+        "CRONHPC_SINCE": iso(fields["since"]) or "",
+        "CRONHPC_DIR": fields["directory"],
+        "CRONHPC_OWNER": fields["owner"],
+        "CRONHPC_HOST": fields["host"],
     }
     return {name: str(value)[:_LONGEST] for name, value in given.items()}
 
 
-def _harmless(said: str) -> str:
+def _harmless(message: str) -> str:
     """The end of what a program said: one line of whole words, without any address, which may hold a secret."""
-    words = " ".join(_URL.sub("(an address)", said).split())
+    words = " ".join(_URL.sub("(an address)", message).split())
     if len(words) <= _SHOWN:
         return words
     end = words[-_SHOWN:]
@@ -324,18 +324,18 @@ def _mailers(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Alert]) -> tuple[int, str]:
     """One mail for all: by the server of alerts.smtp, else by this machine's sendmail, else by its mail."""
-    title, told = subject(alerts, about), body(alerts, about)
+    title, content = subject(alerts, about), body(alerts, about)
     if settings.alerts_smtp:
-        send = partial(_by_smtp, settings, about, title, told, timeouts.post)
+        send = partial(_by_smtp, settings, about, title, content, timeouts.post)
         (why,) = at_once([send], timeouts.post)
         if isinstance(why, _Refused):
             return len(alerts), f"the mail server refused {', '.join(why.recipients)}"
         return (0, f"the mail server {why}") if why else (len(alerts), "")
     sendmail, mail = _mailers(about.environ)
     if sendmail:
-        argv, given = [sendmail, "-i", "-t"], _mail(settings.alerts_mail, title, told).as_string()
+        argv, given = [sendmail, "-i", "-t"], _mail(settings.alerts_mail, title, content).as_string()
     elif mail:
-        argv, given = [mail, "-s", title, *settings.alerts_mail], f"{told}\n"
+        argv, given = [mail, "-s", title, *settings.alerts_mail], f"{content}\n"
     else:
         return 0, f"{_NO_MAILER.rstrip('.')}; name a mail server: alerts: {{smtp: HOST}}"
     try:
@@ -347,7 +347,7 @@ def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Seque
     return (0, _exited(argv[0], ended)) if ended.code else (len(alerts), "")
 
 
-def _mail(to: Sequence[str], title: str, told: str, sender: str = "") -> EmailMessage:
+def _mail(to: Sequence[str], title: str, content: str, sender: str = "") -> EmailMessage:
     """`sender` "": the program that sends it knows better."""
     from email.message import EmailMessage
     from email.utils import formatdate
@@ -358,7 +358,7 @@ def _mail(to: Sequence[str], title: str, told: str, sender: str = "") -> EmailMe
     mail["To"] = ", ".join(to)
     mail["Subject"] = title
     mail["Auto-Submitted"] = "auto-generated"  # no answer of one who is on leave
-    mail.set_content(told + "\n")
+    mail.set_content(content + "\n")
     return mail
 
 
@@ -368,7 +368,7 @@ class _Refused(NamedTuple):
     recipients: tuple[str, ...]
 
 
-def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: float) -> str | _Refused:
+def _by_smtp(settings: Settings, about: About, title: str, content: str, seconds: float) -> str | _Refused:
     """Why the server did not take it; "" if it did. A password goes out encrypted, or not at all."""
     import smtplib
 
@@ -379,9 +379,9 @@ def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: f
     if server is None:
         return f"is not known: {_NO_SERVER}"
     kind = smtplib.SMTP_SSL if server.kind == "smtps" else smtplib.SMTP
-    known = (server.user, *settings.alerts_mail)
-    sender = next((each for each in known if "@" in each), f"{about.owner}@{about.host}")
-    mail = _mail(settings.alerts_mail, title, told, sender)
+    addresses = (server.user, *settings.alerts_mail)
+    sender = next((each for each in addresses if "@" in each), f"{about.owner}@{about.host}")
+    mail = _mail(settings.alerts_mail, title, content, sender)
     try:
         with kind(server.host, server.port, timeout=seconds) as connection:
             encrypted = server.kind == "smtps"
@@ -525,8 +525,8 @@ def _kind_of(error: BaseException) -> str:
     cause = getattr(error, "reason", None)  # of a URLError
     cause = cause if isinstance(cause, BaseException) else error
     system = isinstance(cause, OSError) and type(cause).__module__ in {"builtins", "socket"} and cause.errno is not None
-    said = cause.strerror if system and isinstance(cause, OSError) else ""
-    return type(cause).__name__ + (f" ({said})" if said else "")
+    words = cause.strerror if system and isinstance(cause, OSError) else ""
+    return type(cause).__name__ + (f" ({words})" if words else "")
 
 
 def at_once(tasks: Sequence[Callable[[], _T]], seconds: float) -> list[_T | str]:

@@ -82,14 +82,14 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         noted = DiskClock(memory.scheduler.disk_ahead, os.stat(paths.state).st_dev)  # noqa: PTH116 - one stat
         site = replace(site, disk_clock=noted)
     kept = replace(memory.scheduler, disk_ahead=site.disk_clock.ahead)
-    found = read_entries(site, now)
-    site.cache.keep("files", found.parsed)
+    entries = read_entries(site, now)
+    site.cache.keep("files", entries.parsed)
     kept, of_a_copy = _brought_back(paths, site.disk_clock, kept, now)
     world = World(
         now=now,
         directory_id=directory_id(paths),
         settings=site.settings,
-        entries=found.entries,
+        entries=entries.entries,
         dialect=dialect,
         states=memory.entries,
         kept=kept,
@@ -101,7 +101,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     series, of_series = _all_series(paths.state, dialect.job)
     logged, of_age = _logged(paths, world, is_older=is_older)
     chain, kept, of_chain = _chain_facts(site, kept, now, call)
-    wrong = (*of_the_folder, *found.problems, *of_age, *of_a_copy)
+    wrong = (*of_the_folder, *entries.problems, *of_age, *of_a_copy)
     skipped = (*wrong, *world.switches.problems, *of_claims, *of_series)
     world = replace(
         world,
@@ -118,12 +118,12 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
 
 def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
-    told = {job_id: _described(site.batch, job_id) for job_id in core_chain.doubted(world)}
-    world = core_chain.completed(world, told, site.uid) if told else world
+    answers = {job_id: _described(site.batch, job_id) for job_id in core_chain.doubted(world)}
+    world = core_chain.completed(world, answers, site.uid) if answers else world
     world = _with_facts(world, _restarts(site.batch, world), lambda job, number: replace(job, restarts=number))
     world = asked_about_doubtful(site.batch, world)
     world = attempts.recognised(world)
-    world = _with_facts(world, _of_strangers(site.batch, world), lambda job, known: replace(job, from_scrontab=known))
+    world = _with_facts(world, _of_strangers(site.batch, world), lambda job, own: replace(job, from_scrontab=own))
     world = replace(world, job_ends=_job_ends(site.paths, site.batch, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     if not world.chain.by_links:
@@ -206,17 +206,17 @@ def _logged(paths: Paths, world: World, *, is_older: bool) -> tuple[Mapping[str,
             age = "is older than the newest tick: was it brought back from a copy?"
             fix = "Scripts that name their own log may run their newest slot again; see: " + command("plan")
             problems = [Problem("W334", f"{age} What ran since is told by logs' names.", fix, "state/")]
-        if known := damage.logged(paths, world.entries):
-            return known, problems
+        if counts := damage.logged(paths, world.entries):
+            return counts, problems
     unreleased = {ClaimState.CLAIMED, ClaimState.SUBMITTED}
     keys = [claim.key for claim in world.claims if claim.state in unreleased and claim.job_end is None]
     if not keys:
         return {}, problems
-    found: dict[str, dict[int, int]] = {key.entry: {} for key in keys}
-    known = damage.logged(paths, [entry for entry in world.entries if entry_id(entry.name) in found])
+    asked: dict[str, dict[int, int]] = {key.entry: {} for key in keys}
+    logged = damage.logged(paths, [entry for entry in world.entries if entry_id(entry.name) in asked])
     for key in keys:
-        found[key.entry][key.slot] = known.get(key.entry, {}).get(key.slot, 0)
-    return found, problems
+        asked[key.entry][key.slot] = logged.get(key.entry, {}).get(key.slot, 0)
+    return asked, problems
 
 
 def _with_jobs(paths: Paths, batch: Batch, world: World) -> tuple[World, Sequence[Problem]]:
@@ -240,12 +240,12 @@ def _with_jobs(paths: Paths, batch: Batch, world: World) -> tuple[World, Sequenc
     }
     late = world.dialect.shows_late
 
-    def known(claim: Claim) -> bool:
+    def was_listed(claim: Claim) -> bool:
         listed = _STEPS.get(claim.state, "") in claims_before.get(claim.key, ())
         return listed and not (claim.state is ClaimState.CLAIMED and 0 <= world.now - claim.at < late)
 
     finished = {state.finished for state in world.states.values()}  # those need not be opened
-    claims = tuple(claim if known(claim) else replace(claim, fresh=True) for claim in folder.read(finished))
+    claims = tuple(claim if was_listed(claim) else replace(claim, fresh=True) for claim in folder.read(finished))
     world = replace(world, queue=queue, queue_error=why, claims=claims, links=links_before | links)
     return world, (damage.claims(folder.invalid),) if folder.invalid else ()
 
@@ -271,10 +271,10 @@ def _restarts(batch: Batch, world: World) -> Mapping[str, int]:
         if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD
     }
     try:
-        known = batch.restarts() if again else {}
+        restarts = batch.restarts() if again else {}
     except BatchError:
         return {}
-    return {job_id: known.get(job_id, 0) for job_id in again}
+    return {job_id: restarts.get(job_id, 0) for job_id in again}
 
 
 def _described(batch: Batch, job_id: str) -> Mapping[str, str] | None:
@@ -302,10 +302,10 @@ def _an_admins_word(site: Site, world: World) -> str:
         return ""
     since = max((scheduler.started(site.paths) or Started()).at, world.now - _ADMIN_SINCE)
     try:
-        known = world.links.get(job_id)
-        token = {} if known else {job_id: f"{TOKEN}{world.directory_id}/link "}
+        link = world.links.get(job_id)
+        token = {} if link else {job_id: f"{TOKEN}{world.directory_id}/link "}
         ended = site.batch.job_ends([job_id], since, token).get(job_id)
-        if known and ended and (ended.submitted or 0) > known.at + CLOCKS_APART:
+        if link and ended and (ended.submitted or 0) > link.at + CLOCKS_APART:
             return ""  # another job of that number
         if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
             return ""
@@ -340,12 +340,12 @@ def asked_about_doubtful(batch: Batch, world: World) -> World:
     One question a job, for few; one that gets no answer stays what its record says.
     """
     jobs = {job.id: job for job in records(world).doubtful(world.listed)}
-    said = {job_id: _described(batch, job_id) or {"Restarts": "1"} for job_id in list(jobs)[:_ASKED_AT_ONCE]}
+    answers = {job_id: _described(batch, job_id) or {"Restarts": "1"} for job_id in list(jobs)[:_ASKED_AT_ONCE]}
 
-    def with_restarts(job: Job, known: Mapping[str, str]) -> Job:
-        return replace(job, restarts=int(known.get("Restarts") or 0), output=known.get("StdOut", ""))
+    def with_restarts(job: Job, facts: Mapping[str, str]) -> Job:
+        return replace(job, restarts=int(facts.get("Restarts") or 0), output=facts.get("StdOut", ""))
 
-    return _with_facts(world, said, with_restarts)
+    return _with_facts(world, answers, with_restarts)
 
 
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
@@ -356,10 +356,10 @@ def _of_strangers(batch: Batch, world: World) -> Mapping[str, bool | None]:
     ids = stop.strangers(world) if world.switches.found and not world.call.only else ()
     asked: Sequence[str] = ids[:_ASKED_AT_ONCE]
     try:
-        known = batch.of_scrontab(asked) if asked else frozenset[str]()
+        of_scrontab = batch.of_scrontab(asked) if asked else frozenset[str]()
     except BatchError:
-        asked, known = (), frozenset()
-    return dict.fromkeys(ids) | {each: each in known for each in asked}  # None: not known until the next tick
+        asked, of_scrontab = (), frozenset()
+    return dict.fromkeys(ids) | {each: each in of_scrontab for each in asked}  # None: not known until the next tick
 
 
 def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
@@ -411,16 +411,16 @@ def _job_ends(paths: Paths, batch: Batch, world: World) -> Mapping[str, JobEnd] 
         tokens[job_id] = f"{world.directory_id}/{key}"
         since = min(since, world.now - 2 * SILENT)
     try:
-        known = dict(batch.job_ends(ids, since - 600, tokens))
+        job_ends = dict(batch.job_ends(ids, since - 600, tokens))
     except BatchError:
         return None
     entries = world.known()
     for claim in gone:
-        job_end = known.get(claim.job_id or "")
+        job_end = job_ends.get(claim.job_id or "")
         if claim.job_id and job_end is not None and job_end.result is Result.FAILED:  # no other's folder is listed
             logged = _logs(paths, entries.get(claim.key.entry), claim)
-            known[claim.job_id] = launched(job_end, logged=logged, dialect=world.dialect)
-    return _recorded_ends(paths.state, world.dialect, gone, known)
+            job_ends[claim.job_id] = launched(job_end, logged=logged, dialect=world.dialect)
+    return _recorded_ends(paths.state, world.dialect, gone, job_ends)
 
 
 def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:
@@ -438,34 +438,34 @@ def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:
 
 
 def _recorded_ends(
-    state: Path, dialect: Dialect, gone: list[Claim], known: Mapping[str, JobEnd]
+    state: Path, dialect: Dialect, gone: list[Claim], job_ends: Mapping[str, JobEnd]
 ) -> Mapping[str, JobEnd]:
     """What runs wrote themselves (record: true), where nobody else knows how they ended."""
     if not os.path.isdir(state / "ends"):  # noqa: PTH112 - one stat
-        return known
+        return job_ends
     from cronhpc.store.wrappers import end_of
 
-    found, codes = {**known}, dialect.job.codes  # for which the wrapper ends with 1
+    ends, codes = {**job_ends}, dialect.job.codes  # for which the wrapper ends with 1
     for claim in gone:
-        told = known.get(claim.job_id or "")
-        well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
-        stood_for = told is not None and codes and told.exit_code == 1
-        if not claim.job_id or not (well or stood_for or told is None or told.result is Result.UNKNOWN):
+        end = job_ends.get(claim.job_id or "")
+        well = end is not None and end.result is Result.OK  # of an array some tasks may be forgotten
+        stood_for = end is not None and codes and end.exit_code == 1
+        if not claim.job_id or not (well or stood_for or end is None or end.result is Result.UNKNOWN):
             continue
         own = end_of(state, claim.key)
-        if told is not None and stood_for:
-            found[claim.job_id] = replace(told, exit_code=own.exit_code) if own and own.exit_code in codes else told
+        if end is not None and stood_for:
+            ends[claim.job_id] = replace(end, exit_code=own.exit_code) if own and own.exit_code in codes else end
         elif own is not None and not (well and own.result is Result.OK):
-            found[claim.job_id] = own
-    return found
+            ends[claim.job_id] = own
+    return ends
 
 
 def _caller(call: Call, job_id: str, host: str) -> str:
     """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
-    what = command("daemon" if call.by_daemon else "tick")
+    program = command("daemon" if call.by_daemon else "tick")
     if call.link:
         return f"a scheduler job ({call.link})"
-    return f"{what} in job {job_id}" if job_id.isdecimal() else f"{what} on {host}"
+    return f"{program} in job {job_id}" if job_id.isdecimal() else f"{program} on {host}"
 
 
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
@@ -482,8 +482,8 @@ def _chain_facts(
     if how is None:
         return ChainFacts(wanted=False, stopped=marks.stopped, caller=caller), kept, problems
     via = how.way(site.batch.dialect)
-    if not via.runs_ahead and (said := site.changes.no_submit):
-        what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
+    if not via.runs_ahead and (evidence := site.changes.no_submit):
+        what = f"jobs may not submit here ({evidence}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + Way.LOGIN.start
         problems.append(Problem("E361", what, fix))
     before = tuple(BadNode(*row) for row in kept.bad_nodes)

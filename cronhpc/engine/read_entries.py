@@ -12,7 +12,7 @@ from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import option_text
 from cronhpc.store.decode import made, plain
-from cronhpc.store.entries import FRESH, Found, by_name, misplaced, read_script, scan, unswitchable
+from cronhpc.store.entries import FRESH, ScriptFile, by_name, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import passes
 from cronhpc.store.trust import Trust, owner_ids
 
@@ -45,83 +45,83 @@ def read_entries(site: Site, now: int) -> Entries:
     reader.folder(CRON_D, "")
     reader.rows(site.settings.entries)
     lost = misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)])
-    named, refused = by_name(reader.found, site.paths.entries)
+    named, refused = by_name(reader.entries, site.paths.entries)
     problems = (*reader.problems, *lost, *refused)
     return Entries(tuple(sorted(named.values(), key=lambda entry: entry.name)), problems, reader.kept)
 
 
 class _Reader:
-    """One look at everything; `found` has the entries, `kept` is the cache for the next time."""
+    """One look at everything; `kept` is the cache for the next time."""
 
     def __init__(self, site: Site, now: int) -> None:
         self.site = site
         self.now = now
         self.problems: list[Problem] = []
-        self.found: list[Entry] = []
-        self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
-        self.before = grouped(self.known, lambda source: source.rpartition("/")[0])  # by folder, what was known of it
+        self.entries: list[Entry] = []
+        self.cached: Mapping[str, list[Any]] = site.cache.get("files") or {}
+        self.before = grouped(self.cached, lambda source: source.rpartition("/")[0])  # by folder, what was known of it
         self.kept: dict[str, list[Any]] = {}
         self.clock = site.disk_clock
         self.usual = dict(site.settings.sbatch)
 
     def folder(self, folder: str, schedule: str) -> None:
         try:
-            found = scan(self.site.paths.root, folder, self.clock)
+            listing = scan(self.site.paths.root, folder, self.clock)
         except OSError as error:
             fix = _reach(error, f"chmod u+rx {self.site.paths.root / folder}")
             self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", fix, folder))
             self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", fix, drop=False)
             return
-        unreachable = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
-        self.problems += [each for each in found.skipped if each not in unreachable]
+        unreachable = [each for each in listing.skipped if each.code in {"W005", "W009"} and each.file in self.cached]
+        self.problems += [each for each in listing.skipped if each not in unreachable]
         # Each tick asks who may write there: a folder's modes change without its files' knowing.
-        refused = self.trust.folder_refusal(self.site.paths.root / folder) if found.scripts else None
-        for each in found.scripts:
+        refused = self.trust.folder_refusal(self.site.paths.root / folder) if listing.scripts else None
+        for each in listing.scripts:
             entry = self._script(each, schedule)
-            self.found.append(replace(entry, problem=refused) if refused and entry.problem is None else entry)
+            self.entries.append(replace(entry, problem=refused) if refused and entry.problem is None else entry)
         self._away(unreachable)
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
 
     def _away(self, links: Iterable[Problem]) -> None:
         """A link that was an entry is one while it lies there: what it leads to is not mounted, say."""
         for problem in links:
-            prints, row, _ = self.known[problem.file]
+            prints, row, _ = self.cached[problem.file]
             self.kept[problem.file] = [prints, row, 0]
             what, fix = problem.what, f"{problem.fix} Its slots stay due until their deadlines."
             if problem.code == "W005":
                 what = "it leads to nothing just now."
                 fix = "Mount it, or remove the link; its slots stay due until their deadlines."
-            self.found.append(replace(made(Entry, row), problem=Problem("E311", what, fix, problem.file)))
+            self.entries.append(replace(made(Entry, row), problem=Problem("E311", what, fix, problem.file)))
 
     def _unseen(self, folder: str, what: str, fix: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
         for source in self.before.get(folder, ()):
-            prints, row, missed = self.known[source]
+            prints, row, missed = self.cached[source]
             if source in self.kept or (drop and (missed + 1 >= _SCANS or self._gone(source))):
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
-            self.found.append(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))
+            self.entries.append(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))
 
     def _gone(self, source: str) -> bool:
         """Whether the file is there no more, asked by its own name; of a folder that leads nowhere nobody can tell."""
         path = self.site.paths.root / source
         return not os.path.lexists(path) and (path.parent.exists() or not path.parent.is_symlink())
 
-    def _script(self, found: Found, schedule: str) -> Entry:
-        known = self.known.get(found.source)
-        if known is not None and known[0] == found.fingerprint:
-            entry, row = made(Entry, known[1]), known[1]
+    def _script(self, file: ScriptFile, schedule: str) -> Entry:
+        cached = self.cached.get(file.source)
+        if cached is not None and cached[0] == file.fingerprint:
+            entry, row = made(Entry, cached[1]), cached[1]
         else:
-            entry = self._parsed(found, schedule)
+            entry = self._parsed(file, schedule)
             row = plain(entry)
-        fresh = abs(self.now - found.changed) < FRESH
+        fresh = abs(self.now - file.changed) < FRESH
         # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
-        self.kept[found.source] = [[] if fresh else found.fingerprint, row, 0]
-        if entry.problem is None and (found.is_link or known is None or known[0] != found.fingerprint):
-            if refused := self.trust.refusal(Path(found.path)):
-                entry = replace(entry, problem=replace(refused, file=found.source))
-            if not found.is_link:  # what a link points through may change without the link's knowing
-                self.kept[found.source][1] = plain(entry)
+        self.kept[file.source] = [[] if fresh else file.fingerprint, row, 0]
+        if entry.problem is None and (file.is_link or cached is None or cached[0] != file.fingerprint):
+            if refused := self.trust.refusal(Path(file.path)):
+                entry = replace(entry, problem=replace(refused, file=file.source))
+            if not file.is_link:  # what a link points through may change without the link's knowing
+                self.kept[file.source][1] = plain(entry)
         entry = self._in_a_known_zone(entry)
         return replace(entry, fresh=True) if fresh else entry
 
@@ -141,23 +141,23 @@ class _Reader:
 
         dialect = self.site.batch.dialect
         usual = replace(DEFAULTS, record=not dialect.tells_ends or bool(dialect.job.codes))
-        found, wrong = parse_policies(self.site.settings.defaults, usual)
+        policies, wrong = parse_policies(self.site.settings.defaults, usual)
         self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
-        return found
+        return policies
 
     # --- what a file or a row says
 
-    def _parsed(self, found: Found, schedule: str) -> Entry:
+    def _parsed(self, file: ScriptFile, schedule: str) -> Entry:
         """One that cannot be understood harms only itself, also where that is our mistake."""
-        blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
+        blank = Entry(file.name, file.source, file.path, "", self.site.timezone, "", born=file.born)
         try:
-            return self._parse(found, blank, schedule)
+            return self._parse(file, blank, schedule)
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             what = f"cannot be understood, which is a mistake of cronhpc's ({type(error).__name__})."
             fix = (
                 f"Report it with the script; until then simplify its #CRON and {self.site.batch.dialect.prefix} lines."
             )
-            return replace(blank, problem=Problem("E313", what, fix, found.source))
+            return replace(blank, problem=Problem("E313", what, fix, file.source))
 
     def _in_a_known_zone(self, entry: Entry) -> Entry:
         """A zone that the machine knew which read the file first may be unknown to this one."""
@@ -171,30 +171,30 @@ class _Reader:
         fix = "Have tzdata installed there, or take another zone."
         return replace(entry, schedule="", problem=Problem("E103", what, fix, entry.source))
 
-    def _parse(self, found: Found, blank: Entry, schedule: str) -> Entry:
+    def _parse(self, file: ScriptFile, blank: Entry, schedule: str) -> Entry:
         from cronhpc.core.policy import parse_policies
         from cronhpc.script.header import read_header
 
         try:
-            data = read_script(found.path)
+            data = read_script(file.path)
         except OSError as error:
-            fix = _reach(error, f"chmod u+r {found.path}")
-            return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", fix, found.source))
-        header = read_header(data, os.path.basename(found.path), self.site.batch.dialect)  # noqa: PTH119 - a text, no path
+            fix = _reach(error, f"chmod u+r {file.path}")
+            return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", fix, file.source))
+        header = read_header(data, os.path.basename(file.path), self.site.batch.dialect)  # noqa: PTH119 - a text, no path
         policies, wrong = parse_policies(header.cron.policies if header.cron else (), self.policies)
-        problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
+        problems = [replace(each, file=file.source) for each in (*header.problems, *wrong)]
         own = header.cron.schedule if header.cron else ""  # a line may hold policies only
         entry = replace(
             blank,
             schedule=own or schedule,
             policies=policies,
             timezone=policies.timezone or self.site.timezone,
-            hash_key=self._hash_key(found.name if own else found.source.rpartition("/")[0]),
+            hash_key=self._hash_key(file.name if own else file.source.rpartition("/")[0]),
         )
         return self._checked(self._with_options(entry, header), data, problems, header)
 
-    def _hash_key(self, what: str) -> str:
-        return f"{self.site.user}:{self.site.paths.root}:{what}"
+    def _hash_key(self, name: str) -> str:
+        return f"{self.site.user}:{self.site.paths.root}:{name}"
 
     def _checked(self, entry: Entry, data: bytes, problems: list[Problem], header: Header) -> Entry:
         from cronhpc.script.header import first_lines
@@ -281,20 +281,20 @@ class _Reader:
     def rows(self, rows: tuple[EntryRow, ...]) -> None:
         if not rows:
             return
-        found = os.stat(self.site.paths.settings)  # noqa: PTH116 - beside the other stat calls
+        status = os.stat(self.site.paths.settings)  # noqa: PTH116 - beside the other stat calls
         for row in rows:
             source = f"cronhpc.yaml:{row.line}"
-            known = self.known.get(source)
-            if known is not None and not row.script:
-                entry, kept = made(Entry, known[1]), known
+            cached = self.cached.get(source)
+            if cached is not None and not row.script:
+                entry, kept = made(Entry, cached[1]), cached
             else:
-                entry = self._entry_of(row, source, self.clock.ours(found, found.st_ctime))
+                entry = self._entry_of(row, source, self.clock.ours(status, status.st_ctime))
                 kept = [[], plain(entry), 0]
             self.kept[source] = kept
             refused = self.trust.folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:
                 entry = replace(entry, problem=refused)
-            self.found.append(self._in_a_known_zone(entry))
+            self.entries.append(self._in_a_known_zone(entry))
 
     def _entry_of(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.policy import parse_policies

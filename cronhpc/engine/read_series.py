@@ -18,50 +18,50 @@ if TYPE_CHECKING:
 
 def read_series(state: Path, variables: JobVariables) -> tuple[tuple[Series, ...], list[Problem]]:
     """Every series that has a record, and records that cannot be used: each harms only itself. Raises OSError."""
-    found, problems = [], []
-    for known in series_records.every(state):
+    series, problems = [], []
+    for record in series_records.every(state):
         try:
-            found.append(series_of(state, variables, known))
+            series.append(series_of(state, variables, record))
         except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
-            what = f"the record of series {known.name} is of another version."
+            what = f"the record of series {record.name} is of another version."
             problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
-    return tuple(found), problems
+    return tuple(series), problems
 
 
-def series_of(state: Path, variables: JobVariables, known: Record) -> Series:
+def series_of(state: Path, variables: JobVariables, record: Record) -> Series:
     """A record as the engine takes it: an entry without a schedule whose script is the wrapper."""
-    rules = Rules(**known.rules)
-    options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
-    if rules.after and known.seen:
-        options.append(f"--dependency=afterany:{known.seen}")
+    rules = Rules(**record.rules)
+    options = [*record.submitted, *(["--no-requeue"] if "--requeue" not in record.submitted else [])]
+    if rules.after and record.seen:
+        options.append(f"--dependency=afterany:{record.seen}")
     entry = Entry(
-        known.name,
-        known.script,
+        record.name,
+        record.script,
         str(piece(state, variables)),
         "",
         rules.timezone,
         "",
         options=tuple(options),
-        arguments=(known.script, *known.arguments),
-        job_name=known.job_name,
+        arguments=(record.script, *record.arguments),
+        job_name=record.job_name,
         output=False,
-        chdir=known.workdir,
-        comment=known.comment,
+        chdir=record.workdir,
+        comment=record.comment,
     )
     return Series(
         entry,
         words(rules),
-        known.runs,
+        record.runs,
         job_ends(rules),
-        known.no_next,
-        bool(known.no_next) and crashed(rules, ran_of(known)),
-        known.seen,
-        known.at,
-        known.trouble,
+        record.no_next,
+        bool(record.no_next) and crashed(rules, ran_of(record)),
+        record.seen,
+        record.at,
+        record.trouble,
         rules.after,
     )
 
 
-def ran_of(known: Record) -> list[Ran]:
+def ran_of(record: Record) -> list[Ran]:
     """How earlier pieces ended, oldest first."""
-    return [Ran(*each) for each in known.ran]
+    return [Ran(*each) for each in record.ran]

@@ -98,12 +98,12 @@ def _of_disk(paths: Paths, settings: Settings, now: int, problems: Sequence[Prob
 
     Where it is nearly full logs are cleaned to half their limits, and people are told before it is too late.
     """
-    said = problems[0].what if problems else ""
+    trouble = problems[0].what if problems else ""
     with suppress(OSError):  # named where logs are cleaned
-        if not said and (scarce := logs.scarce(logs.space(paths.log), settings.logs_total)):
-            said = f"the disk is nearly full: {scarce}; of logs half as much is kept"
-    phase = damage.told_of_disk(paths.state, now, full=bool(said), again=alerts.REMIND)
-    return [Alert(phase, "disk", said or "fine again: the disk", since=now)] if phase else []
+        if not trouble and (scarce := logs.scarce(logs.space(paths.log), settings.logs_total)):
+            trouble = f"the disk is nearly full: {scarce}; of logs half as much is kept"
+    phase = damage.told_of_disk(paths.state, now, full=bool(trouble), again=alerts.REMIND)
+    return [Alert(phase, "disk", trouble or "fine again: the disk", since=now)] if phase else []
 
 
 class _Keeper:
@@ -118,9 +118,9 @@ class _Keeper:
         self.plan = plan
         self.outcomes = outcomes
         self.states: dict[str, EntryState] = dict(reading.memory.entries)
-        known = self.world.known()
-        self.names = {each: entry.name for each, entry in known.items()}
-        self.entries = {entry.name: entry for entry in known.values()}
+        by_id = self.world.known()
+        self.names = {each: entry.name for each, entry in by_id.items()}
+        self.entries = {entry.name: entry for entry in by_id.values()}
         self.rows: list[HistoryRow] = []
         self.served: set[str] = set()
         self.finished: list[Claim] = [
@@ -279,14 +279,14 @@ class _Keeper:
         self.rows.append(row)
         if job_end.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
             self.given_up[str(key)] = job_id, self.world.now
-        known = Key.of(state.finished) if state.finished else None
-        newest = known.slot if known is not None and self._believed(known.slot) else 0
+        finished = Key.of(state.finished) if state.finished else None
+        newest = finished.slot if finished is not None and self._believed(finished.slot) else 0
         entry, final = self.entries.get(name), key.by_hand or retry_at is None
         good_rerun = job_end.result is Result.OK and key.attempt > 1 and not state.suspended
         if not key.by_hand or (good_rerun and _is_a_slot(entry, key.slot)):
             state = counted(state, entry, job_end, key.slot, self.world.now, final=final, newest=newest)
-        elif told := alerts.by_hand(name, job_end, job_id or "", self.world.now):
-            self.failed_by_hand.append(told)
+        elif alert := alerts.by_hand(name, job_end, job_id or "", self.world.now):
+            self.failed_by_hand.append(alert)
         if job_end.result is Result.OK or job_end.result in FAILURES:
             self._ping(name, "success" if job_end.result is Result.OK else "fail")
         if self._last_of(state) <= key.slot:
@@ -324,10 +324,10 @@ class _Keeper:
                     if mark_start(self.site.paths.state, claim.key):
                         self._ping(name, "start")
 
-    def _ping(self, name: str, what: str) -> None:
+    def _ping(self, name: str, event: str) -> None:
         entry = self.entries.get(name)
         if entry is not None and entry.policies.ping:
-            self.pings.append(Ping(entry.policies.ping, what, name))
+            self.pings.append(Ping(entry.policies.ping, event, name))
 
     # --- the scheduler's own
 
@@ -383,8 +383,8 @@ class _Keeper:
         if standing and not self.site.settings.sends_alerts:
             return  # nobody is told: who sets them up later is told of all that stands then
         before = kept.alerts
-        there = {entry.name for entry in self.world.entries}
-        self.alerts, kept.alerts = alerts.messages(standing, before, now, there)
+        names = {entry.name for entry in self.world.entries}
+        self.alerts, kept.alerts = alerts.messages(standing, before, now, names)
         self.alerts += alerts.events(self.world, self.outcomes, self.kills.stopped, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
@@ -486,20 +486,20 @@ class _Keeper:
 
     def _note_accounting(self) -> None:
         """Whether there is accounting, and a field that sacct lacks, is asked once a day: not at every end of a run."""
-        batch, known = self.site.batch, self.site.cache.get("accounting")
-        found, line = getattr(batch, "accounting", None), getattr(batch, "submit_line", True)
-        old = known is not None and abs(self.world.now - known[1]) > _ACCOUNTING_AGAIN
-        if (known is None and found is not None) or (known is not None and known[2:] != [line]) or old:
-            self.site.cache.keep("accounting", None if old else [found, self.world.now, line])
+        batch, noted = self.site.batch, self.site.cache.get("accounting")
+        accounting, line = getattr(batch, "accounting", None), getattr(batch, "submit_line", True)
+        old = noted is not None and abs(self.world.now - noted[1]) > _ACCOUNTING_AGAIN
+        if (noted is None and accounting is not None) or (noted is not None and noted[2:] != [line]) or old:
+            self.site.cache.keep("accounting", None if old else [accounting, self.world.now, line])
 
     def _note_cost(self) -> None:
         """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
         ask = getattr(self.site.batch, "used", None)
-        known = self.site.cache.get("used", [0, 0, 0])
-        if ask is None or not self.world.chain.by_links or 0 <= self.world.now - known[2] < _COST_AGAIN:
+        noted = self.site.cache.get("used", [0, 0, 0])
+        if ask is None or not self.world.chain.by_links or 0 <= self.world.now - noted[2] < _COST_AGAIN:
             return
-        found = ask(model.link_names(self.world.directory_id), self.world.now - _COST_OF)
-        self.site.cache.keep("used", [*(found or known[:2]), self.world.now])  # no answer: another one tomorrow
+        used = ask(model.link_names(self.world.directory_id), self.world.now - _COST_OF)
+        self.site.cache.keep("used", [*(used or noted[:2]), self.world.now])  # no answer: another one tomorrow
 
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""
@@ -513,8 +513,8 @@ class _Keeper:
             used=status.used_of(self.site.cache),
         )
         problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, reported_too=True))
-        known = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
-        facts = as_json(known, about.directory)  # its readers may have another one
+        report = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
+        facts = as_json(report, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, VERSION, 0o644)
         until = chain.expected_until(self.world.now, self.world.settings.interval, self.world.chain.via)
         scheduler.expect(self.site.paths, self.world.now, until)
@@ -544,8 +544,8 @@ def _outlived(
     forget: list[Key] = []
     marks: dict[str, str] = {}
     by_key = {claim.key: claim for claim in finished}
-    known = [claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None]
-    for key in sorted({*known, *by_key}, key=IN_ORDER):
+    unopened = [claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None]
+    for key in sorted({*unopened, *by_key}, key=IN_ORDER):
         ended = by_key.get(key)
         waits = (
             ended is not None and ended.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present

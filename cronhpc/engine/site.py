@@ -125,7 +125,7 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
 
     `how`: what that `start` wrote down, where `stop` may have come since.
     """
-    if site.batch.dialect.runs_here or not (there := (how or started(site.paths) or Started()).cluster):
+    if site.batch.dialect.runs_here or not (cluster := (how or started(site.paths) or Started()).cluster):
         return None
     key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"
     names = site.cache.get("clusters", {})
@@ -135,7 +135,7 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
         except BatchError:
             return None  # unknown: said where it is needed
         site.cache.keep("clusters", names)
-    return elsewhere(site.paths.root, names[key], there) if names[key] not in {there, ""} else None
+    return elsewhere(site.paths.root, names[key], cluster) if names[key] not in {cluster, ""} else None
 
 
 def of_other_zone(site: Site) -> Problem | None:

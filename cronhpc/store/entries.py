@@ -26,7 +26,7 @@ Fingerprint = list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScriptFile:
     name: str  # the entry's
     source: str  # relative to the cron directory
     path: str
@@ -43,7 +43,7 @@ def fingerprint(status: os.stat_result) -> Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    scripts: tuple[Found, ...] = ()
+    scripts: tuple[ScriptFile, ...] = ()
     skipped: tuple[Problem, ...] = ()  # what was meant to be one and is passed over, and why
     others: tuple[str, ...] = ()  # names of what is plainly none: logs, hidden files, backups, folders
 
@@ -56,7 +56,7 @@ def scan(root: Path, folder: str, clock: DiskClock = DiskClock()) -> Scan:  # no
         return Scan()
     looked = [(row.name, looked_at(row, f"{folder}/{row.name}", clock)) for row in listed]
     return Scan(
-        tuple(each for _, each in looked if isinstance(each, Found)),
+        tuple(each for _, each in looked if isinstance(each, ScriptFile)),
         tuple(each for _, each in looked if isinstance(each, Problem)),
         tuple(name for name, each in looked if each is None),
     )
@@ -67,7 +67,7 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(rows, key=lambda row: row.name)
 
 
-def looked_at(row: os.DirEntry[str], source: str, clock: DiskClock = DiskClock()) -> Found | Problem | None:  # noqa: B008 - it is a constant
+def looked_at(row: os.DirEntry[str], source: str, clock: DiskClock = DiskClock()) -> ScriptFile | Problem | None:  # noqa: B008 - it is a constant
     """A script, why one is passed over, or None for what is plainly no entry."""
     try:
         return _look(row, source, clock)
@@ -84,7 +84,7 @@ def _reach(row: os.DirEntry[str], error: OSError) -> str:
     return f"Mount what it lies on ({place}), or remove it."
 
 
-def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Problem | None:
+def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> ScriptFile | Problem | None:
     name = row.name
     if not is_script(name):
         meant = meant_name(name)
@@ -110,7 +110,7 @@ def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Probl
         own = row.stat(follow_symlinks=False)
         born, prints = max(born, clock.ours(own, own.st_ctime)), [*prints, *fingerprint(own)]
     changed = max(born, clock.ours(target, target.st_mtime))
-    return Found(name.removesuffix(SUFFIX), source, row.path, prints, born, changed, is_link)
+    return ScriptFile(name.removesuffix(SUFFIX), source, row.path, prints, born, changed, is_link)
 
 
 def renaming(script: Path, name: str) -> str:
