@@ -22,7 +22,7 @@ def present(environment: Mapping[str, str]) -> Dialect | None:
 
 def all_present(environment: Mapping[str, str]) -> Iterator[Dialect]:
     """Each batch system whose commands are on PATH."""
-    return (each for each in SYSTEMS if all(which(one, environment) for one in each.commands))
+    return (each for each in SYSTEMS if all(which(command, environment) for command in each.commands))
 
 
 def around(environment: Mapping[str, str]) -> Dialect | None:

@@ -50,9 +50,9 @@ def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield job_ids[start : start + LIST_LIMIT]
 
 
-def told(program: str, ended: Finished, signs: Sequence[str | int] = ()) -> str:
+def in_one_line(program: str, ended: Finished, signs: Sequence[str | int] = ()) -> str:
     """What a program said, as one line. `signs`: where that was no answer, of which the site's banner tells nothing."""
-    lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
+    lines = [line.strip() for line in ended.printed.splitlines() if line.strip()]
     own = [line for line in lines if not signs or holds(line, (f"{program}: ", *signs))]
     words = " / ".join([line for line in lines if _NO_CLUSTER in line] or own)
     if ended.timed_out:
@@ -137,7 +137,7 @@ def holds(text: str, signs: Iterable[str | int]) -> bool:
 
 
 def _fits(ended: Finished, signs: Sequence[str | int]) -> bool:
-    return ended.code in signs or holds(ended.said, signs)
+    return ended.code in signs or holds(ended.printed, signs)
 
 
 def submission_error(program: str, ended: Finished, signs: Signs) -> BatchError:
@@ -151,7 +151,7 @@ def submission_error(program: str, ended: Finished, signs: Signs) -> BatchError:
         kind = Denied
     elif _fits(ended, signs.refused):
         kind = Refused
-    return kind(told(program, ended, signs.no_answer if kind is Unreachable else ()))
+    return kind(in_one_line(program, ended, signs.no_answer if kind is Unreachable else ()))
 
 
 def changed(program: str, ended: Finished, signs: Signs, *, gone_is_fine: bool = True) -> None:
@@ -161,14 +161,14 @@ def changed(program: str, ended: Finished, signs: Signs, *, gone_is_fine: bool =
     """
     if ended.code == 0 and not ended.timed_out:
         return
-    lines = [line for line in ended.said.splitlines() if line.strip() and not holds(line, signs.done)]
+    lines = [line for line in ended.printed.splitlines() if line.strip() and not holds(line, signs.done)]
     lines = [line for line in lines if holds(line, signs.failed)] if signs.failed else lines
     gone = bool(lines) and not ended.timed_out and all(holds(line, signs.gone) for line in lines)
-    unreachable = ended.timed_out or ended.code < 0 or not ended.said.strip()
+    unreachable = ended.timed_out or ended.code < 0 or not ended.printed.strip()
     if unreachable or (not gone and _fits(ended, signs.no_answer)):
-        raise Unreachable(told(program, ended))
+        raise Unreachable(in_one_line(program, ended))
     if not (gone and gone_is_fine):
-        raise BatchError(told(program, ended))
+        raise BatchError(in_one_line(program, ended))
 
 
 # --- how jobs ended -------------------------------------------------------------------------------------------------
@@ -244,8 +244,8 @@ class ByCommands(Batch):
         self._silent: dict[str, tuple[float, Finished]] = {}
 
     def tools(self) -> str:
-        found = which(self.dialect.commands[0], self._environment)
-        return found.rpartition("/")[0] if found else ""
+        path = which(self.dialect.commands[0], self._environment)
+        return path.rpartition("/")[0] if path else ""
 
     def has(self, program: str) -> bool:
         """Whether this machine has it."""
@@ -269,7 +269,7 @@ class ByCommands(Batch):
         """What a query printed, which is right. Raises Unreachable."""
         ended = self.look(argv, more, within)
         if ended.code != 0 or ended.timed_out:
-            raise (NoCluster if _NO_CLUSTER in ended.said else Unreachable)(told(argv[0], ended))
+            raise (NoCluster if _NO_CLUSTER in ended.printed else Unreachable)(in_one_line(argv[0], ended))
         return ended.out
 
     def run(
@@ -296,7 +296,8 @@ class ByCommands(Batch):
             load = f"Load {self.dialect.title}'s commands first ({self.dialect.load})."
             raise NoProgram(f"{error}. {load}") from None
         if ended.code in _NEVER_BEGAN and not ended.timed_out:
-            raise NoProgram(f"{which(argv[0], env)}: {told(argv[0], ended)} (exit {ended.code}). " + self._unusable())
+            words = f"{which(argv[0], env)}: {in_one_line(argv[0], ended)} (exit {ended.code}). "
+            raise NoProgram(words + self._unusable())
         return ended
 
     def _called(self, argv: Sequence[str]) -> Sequence[str]:
@@ -341,7 +342,7 @@ class ByCommands(Batch):
         raise NotImplementedError
 
     def _waiting(self, job_ids: Sequence[str]) -> list[str]:
-        return [shown for job in self.queue().jobs if job.waits and (shown := meant(job, job_ids))]
+        return [job_id for job in self.queue().jobs if job.waits and (job_id := meant(job, job_ids))]
 
     def _names(self, job_ids: Sequence[str]) -> Sequence[str]:
         """What the commands call these jobs."""

@@ -147,7 +147,7 @@ SIGNS = Signs(
 
 def submitted(ended: Finished) -> str:
     """The new job's id: "36" of "36.1-5:1", too. Raises Unreachable, AtSubmitLimit, Denied, Refused, BatchError."""
-    ids = [found[1] for line in ended.out.splitlines() if (found := re.fullmatch(r"(\d+)(?:\.\d+-\d+:\d+)?", line))]
+    ids = [match[1] for line in ended.out.splitlines() if (match := re.fullmatch(r"(\d+)(?:\.\d+-\d+:\d+)?", line))]
     if len(ids) != 1:
         raise submission_error("qsub", ended, SIGNS)
     return str(ids[0])
@@ -231,20 +231,20 @@ def _details(job: ET.Element) -> Details:
 
 def as_globs(job: Details, job_id: str, name: str) -> tuple[str, ...]:
     """The files that a job writes as absolute glob patterns: what only the start decides is `*`."""
-    known = {"JOB_ID": escape(job_id), "JOB_NAME": escape(name)}
-    found = []
+    values = {"JOB_ID": escape(job_id), "JOB_NAME": escape(name)}
+    globs = []
     for each in job.outputs:
         parts = re.split(r"\$(JOB_ID|JOB_NAME|TASK_ID|USER|HOSTNAME)", each.removeprefix(":"))
-        pattern = "".join(known.get(part, "*") if n % 2 else escape(part) for n, part in enumerate(parts))
-        found.append(pattern if pattern.startswith("/") else f"{escape(job.workdir)}/{pattern}")
-    return tuple(sorted(set(found) - {"/dev/null"}))
+        pattern = "".join(values.get(part, "*") if n % 2 else escape(part) for n, part in enumerate(parts))
+        globs.append(pattern if pattern.startswith("/") else f"{escape(job.workdir)}/{pattern}")
+    return tuple(sorted(set(globs) - {"/dev/null"}))
 
 
 def _root(answer: str, *tags: str) -> ET.Element:
     """The root, which alone tells an answer from none: qstat exits 0 without one. Raises Unreachable."""
-    found = re.search(r"<\?xml.*</\w+>", answer, re.DOTALL)  # a site's wrapper may print lines of its own around it
+    match = re.search(r"<\?xml.*</\w+>", answer, re.DOTALL)  # a site's wrapper may print lines of its own around it
     # two ways of its own, which are no XML
-    whole = (found[0] if found else answer).replace("%lt;", "&lt;").replace("job ids>", "job_ids>")
+    whole = (match[0] if match else answer).replace("%lt;", "&lt;").replace("job ids>", "job_ids>")
     try:
         root = ET.fromstring(whole)  # noqa: S314 - of the batch system's own command
     except ET.ParseError as error:
@@ -271,7 +271,7 @@ _TRANSFER_UNHEARD = 120  # of a node that has said nothing at all for as long as
 
 def jobs(
     listed: Iterable[Row],
-    known: Mapping[str, Details],
+    details: Mapping[str, Details],
     held_by_user: frozenset[str],
     now: int,
     silent: Container[Row] = (),
@@ -280,7 +280,7 @@ def jobs(
 
     `silent`: those on nodes that do not answer.
     """
-    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user, now, silent) for row in listed)
+    return tuple(_job(row, details.get(row.id, _NOTHING), held_by_user, now, silent) for row in listed)
 
 
 _NOTHING = Details("", 0, None, "", "", (), "", "")
@@ -406,20 +406,20 @@ class GridEngine(ByCommands):
     def queue(self) -> Queue:
         """In two questions; more where some are held, sent or deleted."""
         listed = self._listed()
-        known = self._details([row.id for row in listed])
+        details = self._details([row.id for row in listed])
         held = self._listed("hu") if any("h" in row.state for row in listed) else ()
         silent = self._listed("a", "-qs", "u") if any({"d", "t"} & set(row.state) for row in listed) else ()
-        return Queue(jobs(listed, known, frozenset(row.id for row in held), our_clock(), silent))
+        return Queue(jobs(listed, details, frozenset(row.id for row in held), our_clock(), silent))
 
     def _listed(self, states: str = "a", *which: str) -> tuple[Row, ...]:
         """Those in such states: "a" is said, too, for a .sge_qstat of the user's may leave out what waits."""
         return rows(self.answer(["qstat", "-xml", "-s", states, *which, "-u", self._user()]))
 
     def _details(self, job_ids: Sequence[str]) -> dict[str, Details]:
-        found: dict[str, Details] = {}
+        by_id: dict[str, Details] = {}
         for some in chunks(list(dict.fromkeys(job_ids))):
-            found |= details(self.answer(["qstat", "-xml", "-j", ",".join(some)]))
-        return found
+            by_id |= details(self.answer(["qstat", "-xml", "-j", ",".join(some)]))
+        return by_id
 
     def live_files(self) -> tuple[JobFiles, ...]:
         names = {row.id: row.name for row in self._listed()}
@@ -439,8 +439,8 @@ class GridEngine(ByCommands):
         return undoing(self._defaults)
 
     def submit(self, job: Submission) -> str:
-        if found := self.undoing():
-            raise BatchError(f"{found}, by which no job would be held until it is written down: take that out of it")
+        if fault := self.undoing():
+            raise BatchError(f"{fault}, by which no job would be held until it is written down: take that out of it")
         env = {**self.of_runs, **(job.export or {})}
         argv = submit_argv(job, shell_of(job.script, env), sorted(env), env.get("TZ"))
         # a time to begin at is read in the caller's zone: ours here, else the one in which the script was written
@@ -465,13 +465,13 @@ class GridEngine(ByCommands):
     def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
         """As the accounting file of this machine has it."""
         answers = run_many([partial(self.look, ["qacct", "-j", job_id]) for job_id in job_ids], _PARALLEL)
-        found = {}
+        ends = {}
         for job_id, answer in zip(job_ids, answers, strict=True):
             if isinstance(answer, CronhpcError):
                 raise answer
             if answer.code == 0 and not answer.timed_out and (end := job_end(answer.out, since)):
-                found[job_id] = end
-        return found
+                ends[job_id] = end
+        return ends
 
     def site(self) -> Site:
         """Nothing that settings need: a queue is found by what a script asks for."""
@@ -479,16 +479,16 @@ class GridEngine(ByCommands):
         return Site()
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        found = self._details([job_id]).get(job_id)
-        if found is None:
+        details = self._details([job_id]).get(job_id)
+        if details is None:
             raise BatchError(f"job {job_id} does not exist")
         return {
             "JobId": job_id,
-            "JobName": found.name,
-            "Command": str(Path(found.submitted_in, found.command)),
-            "WorkDir": found.workdir or str(Path.home()),  # where it starts jobs that name none
-            "Comment": found.comment,
-            **({"ArrayJobId": job_id} if found.is_array else {}),
+            "JobName": details.name,
+            "Command": str(Path(details.submitted_in, details.command)),
+            "WorkDir": details.workdir or str(Path.home()),  # where it starts jobs that name none
+            "Comment": details.comment,
+            **({"ArrayJobId": job_id} if details.is_array else {}),
         }
 
     def _names(self, job_ids: Sequence[str]) -> Sequence[str]:

@@ -18,13 +18,13 @@ from cronhpc.batch.commands import (
     code_and_signal,
     end_of_tasks,
     holds,
+    in_one_line,
     json_in,
     meant,
     option_words,
     our_clock,
     submission_error,
     task_numbers,
-    told,
     wrapped_text,
 )
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, JobFiles, Refused, Submission, Unreachable
@@ -194,22 +194,22 @@ def submitted(ended: Finished) -> str:
     raise submission_error("bsub", ended, SIGNS)
 
 
-def refuses_year(said: str) -> bool:
+def refuses_year(answer: str) -> bool:
     """Whether a refusal may be that of an older version, of the year in -b."""
-    return re.search(r"begin|time|syntax|specification", said, re.IGNORECASE) is not None
+    return re.search(r"begin|time|syntax|specification", answer, re.IGNORECASE) is not None
 
 
-def begins_next_year(said: str, begin: int) -> bool:
+def begins_next_year(answer: str, begin: int) -> bool:
     """Whether bsub, which says when the job will begin, took -b without year for a time that has passed."""
-    found = re.search(r"will be scheduled after \w{3} (\w{3} +\d+ \d+:\d+:\d+ \d{4})", said)
-    at = moment(found[1], begin) if found else None
+    match = re.search(r"will be scheduled after \w{3} (\w{3} +\d+ \d+:\d+:\d+ \d{4})", answer)
+    at = moment(match[1], begin) if match else None
     return at is not None and at > begin + _AHEAD
 
 
-def identity(said: str) -> tuple[str, str]:
+def identity(answer: str) -> tuple[str, str]:
     """The cluster's name, and the version, as lsid prints them; "" for what it does not."""
-    name = re.search(r"^My cluster name is (\S+)", said, re.MULTILINE)
-    version = re.search(r"\b\d+\.\d+[\d.]*", said)
+    name = re.search(r"^My cluster name is (\S+)", answer, re.MULTILINE)
+    version = re.search(r"\b\d+\.\d+[\d.]*", answer)
     return name[1] if name else "", version[0] if version else ""
 
 
@@ -230,43 +230,43 @@ def list_argv(fields: Sequence[str], job_ids: Sequence[str] = (), *, as_json: bo
 
 def without_json(ended: Finished) -> bool:
     """Whether this bjobs knows no -json."""
-    return ended.code > 0 and re.search(r"illegal option|unrecognized|usage:", ended.said, re.IGNORECASE) is not None
+    return ended.code > 0 and re.search(r"illegal option|unrecognized|usage:", ended.printed, re.IGNORECASE) is not None
 
 
 def records(ended: Finished, fields: Sequence[str] = FIELDS) -> list[dict[str, str]]:
     """The jobs that bjobs printed: values by the names of `fields`. Raises Unreachable for anything else."""
     heading = _CARET.join(fields).upper()
     if ended.timed_out:
-        raise Unreachable(told("bjobs", ended))
+        raise Unreachable(in_one_line("bjobs", ended))
     if heading in ended.out:
         return _parted(ended.out.partition(heading)[2].splitlines()[1:], fields)
     if re.search(r"^\{", ended.out, re.MULTILINE):
         return _of_json(ended.out)
-    if _NO_JOB.search(ended.said) and ended.code in _WITHOUT_JOBS:
+    if _NO_JOB.search(ended.printed) and ended.code in _WITHOUT_JOBS:
         return []
-    raise Unreachable(told("bjobs", ended))
+    raise Unreachable(in_one_line("bjobs", ended))
 
 
 def _of_json(answer: str) -> list[dict[str, str]]:
     try:
         rows = json_in(answer)["RECORDS"]
-        found = [{name.lower(): str(value) for name, value in row.items()} for row in rows if "ERROR" not in row]
+        jobs = [{name.lower(): str(value) for name, value in row.items()} for row in rows if "ERROR" not in row]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Unreachable(f"bjobs' answer cannot be read: {answer[-200:]!r}") from None
-    if any(not row.get("jobid") or not row.get("stat") for row in found):
+    if any(not row.get("jobid") or not row.get("stat") for row in jobs):
         raise Unreachable("bjobs' answer has a job without id or state")
-    return found
+    return jobs
 
 
 def _parted(lines: Iterable[str], fields: Sequence[str]) -> list[dict[str, str]]:
-    found = []
+    rows = []
     for line in lines:
         parts = line.split(_CARET, len(fields) - 1)
         if len(parts) == len(fields):
-            found.append({name: "" if part == "-" else part for name, part in zip(fields, parts, strict=True)})
+            rows.append({name: "" if part == "-" else part for name, part in zip(fields, parts, strict=True)})
         elif line.strip() and not re.fullmatch(r"Job <\S+> is not found", line):
             raise Unreachable(f"bjobs' answer has a line that does not add up: {line!r}")
-    return found
+    return rows
 
 
 _STATES = {
@@ -354,10 +354,10 @@ def moment(text: str, now: int) -> int | None:
 
     Seconds and year are read where they are told. What is estimated has an ` L`, ` E` or ` X` behind it.
     """
-    found = _MOMENT.fullmatch(text.strip())
-    if not found:
+    match = _MOMENT.fullmatch(text.strip())
+    if not match:
         return None
-    month, day, hour, minute, second, year = found.groups()
+    month, day, hour, minute, second, year = match.groups()
     latest = datetime.fromtimestamp(now + _AHEAD, UTC)
     for each in [int(year)] if year else range(latest.year, latest.year - 5, -1):  # five: the 29th of February
         try:
@@ -394,41 +394,41 @@ class Past(NamedTuple):
 def past(ended: Finished, now: int) -> tuple[Past, ...]:
     """The jobs of `bhist -l`. Raises Unreachable where it gives no answer."""
     if ended.timed_out or ended.code < 0 or holds(ended.err, SIGNS.no_answer):
-        raise Unreachable(told("bhist", ended))
+        raise Unreachable(in_one_line("bhist", ended))
     texts = re.split(r"^(?=Job <\d+)", ended.out.replace(_FOLD, ""), flags=re.MULTILINE)
-    return tuple(found for text in texts if (found := _past(text, now)))
+    return tuple(each for text in texts if (each := _past(text, now)))
 
 
 def _past(text: str, now: int) -> Past | None:
     number = re.match(r"Job <(\d+)(?:\[(\d+)\])?", text)
-    events = [(moment(at, now), what) for at, what in _EVENT.findall(text)]
-    submitted = next((at for at, what in events if what.startswith("Submitted")), None)
+    events = [(moment(at, now), event) for at, event in _EVENT.findall(text)]
+    submitted = next((at for at, event in events if event.startswith("Submitted")), None)
     if number is None or submitted is None:
         return None
     started, node = None, ""
     ends: list[tuple[int | None, str]] = []
-    for at, what in events:
-        if begun := re.match(r"(?:Started|Starting|Dispatched|\[\d+\] started)[^<]*(?:<([^>]*)>)?", what):
+    for at, event in events:
+        if begun := re.match(r"(?:Started|Starting|Dispatched|\[\d+\] started)[^<]*(?:<([^>]*)>)?", event):
             started, node, ends = at, begun[1] or node, []
-        elif re.match(r"Done successfully|Exited|Completed", what):
-            ends.append((at, what))
-        elif re.match(r"Job has been requeued|Pending", what):
+        elif re.match(r"Done successfully|Exited|Completed", event):
+            ends.append((at, event))
+        elif re.match(r"Job has been requeued|Pending", event):
             ends = []
     who = re.search(r"requested by user or administrator <([^>]+)>", text)
-    end = _end(ends[0][0] or submitted, " ".join(what for _, what in ends), submitted, started) if ends else None
+    end = _end(ends[0][0] or submitted, " ".join(event for _, event in ends), submitted, started) if ends else None
     if end is not None and started:
         end = replace(end, started=started, node=node)
     return Past(number[1], number[2] or "", submitted, end, who[1] if who else "")
 
 
-def _end(at: int, said: str, submitted: int, started: int | None) -> JobEnd:
+def _end(at: int, words: str, submitted: int, started: int | None) -> JobEnd:
     """What the lines about an end say, `Exited with exit code 3. …; Completed <exit>; TERM_RUNLIMIT: …`."""
-    if "Done successfully" in said:
+    if "Done successfully" in words:
         return JobEnd(Result.OK, 0, submitted=submitted, ended=at)
-    why = re.search(r"(TERM_\w+)(?:: ([^.;]*))?", said)
+    why = re.search(r"(TERM_\w+)(?:: ([^.;]*))?", words)
     state = _ended({"exit_reason": why[1] if why else ""}, started)
-    code = re.search(r"exit code (\d+)", said)
-    by = re.search(r"by signal (\d+)", said)
+    code = re.search(r"exit code (\d+)", words)
+    by = re.search(r"by signal (\d+)", words)
     number, signal = (None, int(by[1])) if by else code_and_signal(int(code[1]) if code else None)
     return JobEnd(
         ENDS[state],
@@ -499,7 +499,7 @@ class Lsf(ByCommands):
             given = {**given, "TZ": zone} if zone else {name: given[name] for name in given if name != "TZ"}
         ended = self.run(argv, given, submits=True, enough=has_id, script=script)
         job_id = submitted(ended)
-        if job.begin is not None and begins_next_year(ended.said, job.begin):  # its minute passed on the way
+        if job.begin is not None and begins_next_year(ended.printed, job.begin):  # its minute passed on the way
             self._change(["bmod", "-bn", job_id], gone_is_fine=False)
         return job_id
 
@@ -550,18 +550,18 @@ class Lsf(ByCommands):
         except Unreachable:
             if not listed.keys() >= set(asked):
                 raise
-        found = {job_id: end_of_tasks([(task, end) for task, end in tasks if end]) for job_id, tasks in ends.items()}
+        combined = {job_id: end_of_tasks([(task, end) for task, end in tasks if end]) for job_id, tasks in ends.items()}
         return {
             job_id: end
-            for job_id, end in found.items()
+            for job_id, end in combined.items()
             if end and all(end for _, end in ends[job_id]) and _agrees(standing_for(listed.get(job_id, ())), end)
         }
 
     def _past(self, job_ids: Sequence[str]) -> list[Past]:
-        found: list[Past] = []
+        rows: list[Past] = []
         for some in chunks(job_ids):
-            found += past(self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), our_clock())
-        return found
+            rows += past(self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), our_clock())
+        return rows
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         names = [each.ended_by for each in self._past([job_id]) if each.submitted >= since - _MINUTE]
@@ -583,8 +583,8 @@ class Lsf(ByCommands):
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         for job in self._jobs(_id(job_id)):
-            found = {"JobId": job.id, "JobState": job.state, "JobName": job.name, "Partition": job.partition}
-            return {**found, "Comment": job.comment}
+            fields = {"JobId": job.id, "JobState": job.state, "JobName": job.name, "Partition": job.partition}
+            return {**fields, "Comment": job.comment}
         raise BatchError(f"job {job_id} does not exist")
 
     def _names(self, job_ids: Sequence[str]) -> Sequence[str]:
@@ -602,9 +602,9 @@ def _agrees(listed: Job | None, end: JobEnd) -> bool:
 _MINUTE = 60  # seconds: bjobs tells no finer when a job was submitted
 
 
-def _id(shown: str) -> str:
+def _id(job_id: str) -> str:
     """`57_[2-4]` as LSF has it: 57[2-4]. Raises Refused for 0, which means all jobs there."""
-    number, _, tasks = shown.partition("_")
+    number, _, tasks = job_id.partition("_")
     if not number.isdecimal() or not int(number):
-        raise Refused(f"{shown!r} is no job's id")
+        raise Refused(f"{job_id!r} is no job's id")
     return f"{number}[{tasks.strip('[]').partition('%')[0]}]" if tasks else number

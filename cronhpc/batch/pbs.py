@@ -18,6 +18,7 @@ from cronhpc.batch.commands import (
     chunks,
     code_and_signal,
     end_of_tasks,
+    in_one_line,
     instant,
     json_in,
     meant,
@@ -25,7 +26,6 @@ from cronhpc.batch.commands import (
     posix_moment,
     submission_error,
     task_numbers,
-    told,
     wrapped_text,
 )
 from cronhpc.batch.local import supervisor as files
@@ -153,13 +153,14 @@ def _path(text: str) -> str:
     return text.replace("%a", _TASK)
 
 
-def command_ids(shown: str, name: str) -> list[str]:
+def command_ids(job_id: str, name: str) -> list[str]:
     """`57_[2-4,6]` as the commands have it, one word a range; `name`: how the queue calls it, `57[].server`."""
-    number, _, tasks = shown.partition("_")
+    number, _, tasks = job_id.partition("_")
     if not tasks:
         return [name]
     server = name.partition(".")[2]
-    return [f"{number}[{one}]{'.' if server else ''}{server}" for one in tasks.strip("[]").partition("%")[0].split(",")]
+    ranges = tasks.strip("[]").partition("%")[0].split(",")
+    return [f"{number}[{each}]{'.' if server else ''}{server}" for each in ranges]
 
 
 # --- what is answered -----------------------------------------------------------------------------------------------
@@ -185,10 +186,10 @@ def ids(printed: str) -> list[str]:
 
 def submitted(ended: Finished) -> str:
     """The new job as there. Raises Unreachable, AtSubmitLimit, Denied, Refused."""
-    found = ids(ended.out)
-    if len(found) != 1:
+    names = ids(ended.out)
+    if len(names) != 1:
         raise submission_error("qsub", ended, SIGNS)
-    return found[0]
+    return names[0]
 
 
 def answer(ended: Finished) -> dict[str, Any]:
@@ -197,18 +198,18 @@ def answer(ended: Finished) -> dict[str, Any]:
     It has no `Jobs` where there are none and where the server gives no answer: the exit code tells.
     """
     if ended.timed_out or ended.code not in _SOME_UNKNOWN:
-        raise Unreachable(told("qstat", ended))
-    if _NO_HISTORY in ended.said:
+        raise Unreachable(in_one_line("qstat", ended))
+    if _NO_HISTORY in ended.printed:
         return {}
     try:
         # variables with control characters or single backslashes are printed as they are
         whole = re.sub(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?', lambda each: each[0] if each[1] else r"\\", ended.out)
-        found = json_in(whole)
+        content = json_in(whole)
     except ValueError as error:
         raise Unreachable(f"qstat's answer cannot be read ({error}): {ended.out[-200:]!r}") from None
-    if not isinstance(found, dict) or "timestamp" not in found:
+    if not isinstance(content, dict) or "timestamp" not in content:
         raise Unreachable(f"qstat's answer is none: {ended.out[-200:]!r}")
-    return found
+    return content
 
 
 def history(ended: Finished) -> dict[str, Any]:
@@ -234,8 +235,8 @@ class Row(NamedTuple):
     @property
     def task(self) -> str | None:
         """Of an array as a whole "", of a task "2"; None: it is no array."""
-        found = re.match(r"\d+\[(\d*)\]", self.name)
-        return found[1] if found else None
+        match = re.match(r"\d+\[(\d*)\]", self.name)
+        return match[1] if match else None
 
     def text(self, key: str) -> str:
         """A value as it was before qstat typed it by its looks, but for zeros in front."""
@@ -249,8 +250,8 @@ class Row(NamedTuple):
     @property
     def variables(self) -> dict[str, Any]:
         """Those that it was submitted with."""
-        found = self.facts.get("Variable_List")
-        return found if isinstance(found, dict) else {}
+        variables = self.facts.get("Variable_List")
+        return variables if isinstance(variables, dict) else {}
 
     @property
     def workdir(self) -> str:
@@ -283,8 +284,8 @@ class Row(NamedTuple):
 
 def rows(printed: Mapping[str, Any]) -> tuple[Row, ...]:
     """The jobs of an answer."""
-    found = printed.get("Jobs", {})
-    return tuple(Row(name, facts) for name, facts in found.items() if isinstance(facts, dict))
+    jobs = printed.get("Jobs", {})
+    return tuple(Row(name, facts) for name, facts in jobs.items() if isinstance(facts, dict))
 
 
 _STATES = {"R": "RUNNING", "B": "RUNNING", "E": "COMPLETING", "S": "SUSPENDED", "U": "SUSPENDED"}
@@ -296,14 +297,14 @@ def jobs(listed: Sequence[Row], comments: Mapping[str, str]) -> tuple[Job, ...]:
     """Rows as jobs in our words, tasks that wait alike as one. `comments`: by number those that were changed since."""
     arrays = {row.number: row for row in listed if row.task == ""}
     split = {row.number for row in listed if row.task}
-    found: dict[Job, list[int]] = {}
+    alike: dict[Job, list[int]] = {}
     for row in listed:
         if row.text("job_state") in _ENDED or (row.task == "" and row.number in split):
             continue
         job = _job(row, arrays.get(row.number, row), comments.get(row.number))
-        tasks = found.setdefault(job, [])
+        tasks = alike.setdefault(job, [])
         tasks += [int(row.task)] if row.task else []
-    return tuple(replace(job, tasks=part) for job, tasks in found.items() for part in _parts(job, tasks))
+    return tuple(replace(job, tasks=part) for job, tasks in alike.items() for part in _parts(job, tasks))
 
 
 def _parts(job: Job, tasks: Sequence[int]) -> Sequence[str]:
@@ -397,8 +398,8 @@ def _past_its_time(row: Row) -> bool:
 
 
 def _duration(text: str) -> int | None:
-    found = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text)
-    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) if found else None
+    match = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text)
+    return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]) if match else None
 
 
 # --- the batch system -------------------------------------------------------------------------------------------------
@@ -418,7 +419,7 @@ class Pbs(ByCommands):
     def __init__(self, folder: Path, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
         super().__init__(environ, **usual)
         self._folder = folder
-        self._known: dict[str, Row] = {}  # of the last look, by number; of an array the whole
+        self._by_number: dict[str, Row] = {}  # of the last look, by number; of an array the whole
 
     def queue(self) -> Queue:
         """In two questions; none that has ended."""
@@ -434,7 +435,7 @@ class Pbs(ByCommands):
         listed: list[Row] = []
         for some in chunks(names):
             listed += rows(answer(self.look(["qstat", "-t", "-f", "-F", "json", *some])))
-        self._known = {row.number: row for row in listed if not row.task}
+        self._by_number = {row.number: row for row in listed if not row.task}
         return listed
 
     def restarts(self) -> Mapping[str, int]:
@@ -446,7 +447,7 @@ class Pbs(ByCommands):
         self._look()
         return tuple(
             JobFiles(number, "", row.workdir, (as_glob(row),) if row.output not in {"", "/dev/null"} else ())
-            for number, row in self._known.items()
+            for number, row in self._by_number.items()
         )
 
     def submit(self, job: Submission) -> str:
@@ -464,7 +465,7 @@ class Pbs(ByCommands):
         self._look()
         argvs = []
         for number in dict.fromkeys(each.partition("_")[0] for each in job_ids):
-            if row := self._known.get(number):
+            if row := self._by_number.get(number):
                 log = ["-o", row.log] if row.log else []
                 argvs.append(["qalter", *log, "-h", row.others_holds or "n", row.name])
         done = run_many([partial(self._change, argv) for argv in argvs], _PARALLEL)
@@ -476,8 +477,8 @@ class Pbs(ByCommands):
         """An array of which no task runs is one."""
         jobs = self.queue().jobs
         runs = {job.id for job in jobs if not job.waits}
-        parts = ((job, shown) for job in jobs if job.waits and (shown := meant(job, job_ids)))
-        return [shown if job.id in runs or shown in job_ids else job.id for job, shown in parts]
+        parts = ((job, job_id) for job in jobs if job.waits and (job_id := meant(job, job_ids)))
+        return [job_id if job.id in runs or job_id in job_ids else job.id for job, job_id in parts]
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         self._change_all(["qsig", "-s", name.removeprefix("SIG")], job_ids)
@@ -493,7 +494,7 @@ class Pbs(ByCommands):
         """An array as a whole. The comment first: a hold of ours has its mark."""
         numbers = list(dict.fromkeys(each.partition("_")[0] for each in job_ids))
         self.comment(numbers, comment)
-        others = {each: self._known[each].others_holds if each in self._known else "" for each in numbers}
+        others = {each: self._by_number[each].others_holds if each in self._by_number else "" for each in numbers}
         for holds in dict.fromkeys(others.values()):
             self._change_all(["qalter", "-h", f"u{holds}"], [each for each in numbers if others[each] == holds])
 
@@ -503,10 +504,10 @@ class Pbs(ByCommands):
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             for each in self._folder.glob("*.json"):
-                if each.stem not in self._known:  # it has ended
+                if each.stem not in self._by_number:  # it has ended
                     each.unlink(missing_ok=True)
-            for number in {each.partition("_")[0] for each in job_ids}.intersection(self._known):
-                row = self._known[number]
+            for number in {each.partition("_")[0] for each in job_ids}.intersection(self._by_number):
+                row = self._by_number[number]
                 if comment == row.comment:
                     (self._folder / f"{number}.json").unlink(missing_ok=True)
                 else:
@@ -517,8 +518,8 @@ class Pbs(ByCommands):
 
     def _comments(self) -> dict[str, str]:
         """By number the comments that were changed; another job of that number has another time."""
-        found: dict[str, str] = {}
-        for number, row in self._known.items() if self._folder.is_dir() else ():
+        comments: dict[str, str] = {}
+        for number, row in self._by_number.items() if self._folder.is_dir() else ():
             try:
                 kept = files.read(str(self._folder), f"{number}.json")
             except OSError as error:
@@ -526,32 +527,32 @@ class Pbs(ByCommands):
             except (ValueError, RecursionError):
                 kept = None  # as if it had not been changed
             if isinstance(kept, dict) and kept.get("ctime") == row.text("ctime"):
-                found[number] = str(kept.get("comment", row.comment))
-        return found
+                comments[number] = str(kept.get("comment", row.comment))
+        return comments
 
     def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
         """Where the server keeps a history."""
         asked = [each for number in job_ids for each in (number, f"{number}[]")]
-        found: dict[str, JobEnd] = {}
+        ends: dict[str, JobEnd] = {}
         for some in chunks(asked):
             printed = history(self.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
-            found |= job_ends(rows(printed), since)
-        return found
+            ends |= job_ends(rows(printed), since)
+        return ends
 
     def site(self) -> Site:
         """A queue is found by what a script asks for."""
         return Site(version=str(self._server().get("pbs_version", "")))
 
     def clock(self) -> int | None:
-        said = self._server().get("timestamp")
-        return said if isinstance(said, int) else None
+        timestamp = self._server().get("timestamp")
+        return timestamp if isinstance(timestamp, int) else None
 
     def _server(self) -> Mapping[str, object]:
         return answer(self.look(["qstat", "-B", "-f", "-F", "json"]))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         self._look()
-        row = self._known.get(job_id.partition("_")[0])
+        row = self._by_number.get(job_id.partition("_")[0])
         if row is None:
             raise BatchError(f"job {job_id} does not exist")
         log = row.log or row.output
@@ -559,11 +560,11 @@ class Pbs(ByCommands):
 
     def _names(self, job_ids: Sequence[str]) -> list[str]:
         """What the commands call these jobs: an array's number looks like a job's. Raises Unreachable."""
-        if any(each.partition("_")[0] not in self._known for each in job_ids):
+        if any(each.partition("_")[0] not in self._by_number for each in job_ids):
             self._look()
-        found = []
+        names = []
         for each in job_ids:
             number = each.partition("_")[0]
-            name = self._known[number].name if number in self._known else number
-            found += command_ids(each, name)
-        return found
+            name = self._by_number[number].name if number in self._by_number else number
+            names += command_ids(each, name)
+        return names

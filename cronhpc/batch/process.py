@@ -47,7 +47,7 @@ class Finished:
     cut: bool = False
 
     @property
-    def said(self) -> str:
+    def printed(self) -> str:
         """What it printed, errors first, for a message."""
         return "\n".join(part for part in (self.err.strip(), self.out.strip()) if part)
 
@@ -284,7 +284,7 @@ def scrub(environ: Mapping[str, str], dialect: Dialect, names: Sequence[str] | N
     from fnmatch import fnmatchcase
 
     wanted = (*_ALWAYS, *dialect.kept, *names)
-    return {name: value for name, value in kept.items() if any(fnmatchcase(name, one) for one in wanted)}
+    return {name: value for name, value in kept.items() if any(fnmatchcase(name, pattern) for pattern in wanted)}
 
 
 def for_commands(environ: Mapping[str, str], dialect: Dialect) -> dict[str, str]:

@@ -35,27 +35,27 @@ def read(environ: Mapping[str, str]) -> str:
         return ended.out
     if _NONE in ended.out + ended.err:
         return ""
-    said = ended.err.strip() or ("it did not answer in time" if ended.timed_out else f"exit {ended.code}, no word why")
-    if "disabled" in said.lower():
-        raise ScrontabError(f"this site has switched scrontab off ({said}). Use: " + Way.CHAIN.start)
-    raise ScrontabError(f"your scrontab cannot be read ({said}), so it is not touched. Try again.")
+    words = ended.err.strip() or ("it did not answer in time" if ended.timed_out else f"exit {ended.code}, no word why")
+    if "disabled" in words.lower():
+        raise ScrontabError(f"this site has switched scrontab off ({words}). Use: " + Way.CHAIN.start)
+    raise ScrontabError(f"your scrontab cannot be read ({words}), so it is not touched. Try again.")
 
 
 def write(environ: Mapping[str, str], text: str) -> None:
     """Install `text` as the table, and read it back. Raises ScrontabError."""
     ended = run(["scrontab", "-"], timeout=_TIME, env=for_commands(environ, SLURM), input=text)
     failed = ended.code != 0 or ended.timed_out  # and may have written it all the same, a moment later
-    said = ended.err.strip() or ("no answer in time" if ended.timed_out else f"exit {ended.code}")
+    words = ended.err.strip() or ("no answer in time" if ended.timed_out else f"exit {ended.code}")
     try:
-        found = read(environ)
+        table = read(environ)
     except ScrontabError as error:
         if failed:
-            raise ScrontabError(f"scrontab could not write the table ({said}), or has: {error}") from None
+            raise ScrontabError(f"scrontab could not write the table ({words}), or has: {error}") from None
         raise
-    if found.rstrip("\n") == text.rstrip("\n"):
+    if table.rstrip("\n") == text.rstrip("\n"):
         return
     if failed:
-        raise ScrontabError(f"scrontab refused the table: {said}. As far as can be told it is as it was; try again.")
+        raise ScrontabError(f"scrontab refused the table: {words}. As far as can be told it is as it was; try again.")
     raise ScrontabError("scrontab holds something else than was written. Look at it: scrontab -l; then try again.")
 
 
@@ -100,18 +100,18 @@ def without_block(table: str, directory_id: str) -> str:
 
 def own_lines(lines: Sequence[str], directory_id: str = "") -> frozenset[int]:
     """Which lines (from 0) are of the entry of a cron directory; "": of any. Also where Slurm has disabled it."""
-    found, ours = set(), ""
+    numbers, ours = set(), ""
     for number, whole in enumerate(lines):
         line = whole.rstrip("\r\n").removeprefix(_DISABLED)
         mark = _MARK.fullmatch(line)
         if mark is not None and directory_id in {"", mark["id"]}:
             ours = mark["id"] if mark["which"] == "begin" else ""
-            found.add(number)
+            numbers.add(number)
         elif ours and (line.startswith("#SCRON ") or " tick --dir " in line):
-            found.add(number)
+            numbers.add(number)
         if " tick --dir " in line:
             ours = ""  # what else there is of it is its end mark
-    return frozenset(found)
+    return frozenset(numbers)
 
 
 def is_disabled(table: str, directory_id: str) -> bool:

@@ -312,7 +312,7 @@ def _table_listed(name: str, argv: Sequence[str], env: Mapping[str, str]) -> Bea
         return Beat(name, usable=False, detail="not installed")
     if ended.timed_out:
         return Beat(name, usable=None, detail="no answer")
-    answer = " ".join(ended.said.split())
+    answer = " ".join(ended.printed.split())
     if ended.code == 0 or "no crontab for" in answer:
         return Beat(name, usable=True)
     return Beat(name, usable=False, detail=answer[:100] or f"exit {ended.code}")

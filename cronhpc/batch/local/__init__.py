@@ -72,14 +72,14 @@ class Local(Batch):
     def live_files(self) -> tuple[JobFiles, ...]:
         from glob import escape
 
-        found = []
+        files = []
         for job in self.queue().jobs:
             facts = _facts_in(self._folder(job.id), "job.json") if job.live else None
             if facts is not None:
                 names = {facts["output"], facts["error"] or facts["output"]}
                 outputs = tuple(sorted(escape(os.path.join(facts["chdir"], name)) for name in names))
-                found.append(JobFiles(job.id, str(facts["script"]), str(facts["chdir"]), outputs))
-        return tuple(found)
+                files.append(JobFiles(job.id, str(facts["script"]), str(facts["chdir"]), outputs))
+        return tuple(files)
 
     def script(self, job_id: str) -> str:
         """The copy in its folder."""
@@ -107,14 +107,14 @@ class Local(Batch):
         return str(number)
 
     def release(self, job_ids: Sequence[str]) -> None:
-        for folder in self._known(job_ids):
+        for folder in self._folders(job_ids):
             self._replan(folder, held=False)
             if _waits_alone(folder):
                 self._supervise(folder)
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
-        for folder in self._known(job_ids):
+        for folder in self._folders(job_ids):
             with self._disk():
                 if sv.write_once(folder, "fate", {"fate": "cancelled"}):
                     sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
@@ -127,24 +127,24 @@ class Local(Batch):
             number = signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
         except KeyError:
             raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
-        for folder in self._known(job_ids):
+        for folder in self._folders(job_ids):
             ran = _facts_in(folder, "run.json")
             if ran and sv.lives(ran):
                 sv.send(sv.session(ran["pid"]), number)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
-        for folder in self._known([job_id]):
+        for folder in self._folders([job_id]):
             if not os.path.lexists(f"{folder}/fate"):
                 self._replan(folder, begin=at, **({} if comment is None else {"comment": comment}))
                 return
         raise BatchError(f"job {job_id} is no longer pending")
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        for folder in self._known(job_ids):
+        for folder in self._folders(job_ids):
             self._replan(folder, held=True, comment=comment)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        for folder in self._known(job_ids):
+        for folder in self._folders(job_ids):
             self._replan(folder, comment=comment)
 
     def job_ends(
@@ -153,27 +153,27 @@ class Local(Batch):
         since: int,
         tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
     ) -> Mapping[str, JobEnd]:
-        found = {}
-        for folder in self._known(job_ids):
+        ends = {}
+        for folder in self._folders(job_ids):
             job = self._job_in(folder)
             if job and not job.live and (job.submitted or 0) >= since:
                 why = (_facts_in(folder, "end.json") or {}).get("detail", "")
                 exits = ENDS[job.state], job.exit_code, job.signal
-                found[job.id] = JobEnd(*exits, job.submitted, job.start, job.ended, job.nodes, why)
-        return found
+                ends[job.id] = JobEnd(*exits, job.submitted, job.start, job.ended, job.nodes, why)
+        return ends
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        for folder in self._known([job_id]):
+        for folder in self._folders([job_id]):
             job = _facts_in(folder, "job.json")
             if job is not None:
                 return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
         raise BatchError(f"there is no job {job_id} here")
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
-        for folder in self._known([job_id]):
-            job, *told = (_facts_in(folder, name) or {} for name in ("job.json", "cancel", "end.json"))
+        for folder in self._folders([job_id]):
+            job, *notes = (_facts_in(folder, name) or {} for name in ("job.json", "cancel", "end.json"))
             if job.get("submitted", 0) >= since:
-                return next((int(facts["by"]) for facts in told if "by" in facts), None)
+                return next((int(facts["by"]) for facts in notes if "by" in facts), None)
         return None
 
     # --- beyond the port -------------------------------------------------------------------------------------------
@@ -239,9 +239,9 @@ class Local(Batch):
             raise Unreachable(f"{self._jobs}: the local queue cannot be read: {error.strerror}") from None
         yield from (int(name) for name in names if name.isdecimal())
 
-    def _known(self, job_ids: Sequence[str]) -> list[str]:
+    def _folders(self, job_ids: Sequence[str]) -> list[str]:
         """The folders of those that are here."""
-        folders = (self._folder(int(one)) for one in job_ids if one.isdecimal())
+        folders = (self._folder(int(job_id)) for job_id in job_ids if job_id.isdecimal())
         return [folder for folder in folders if os.path.isdir(folder)]
 
     def _folder(self, number: int | str) -> str:
@@ -385,30 +385,30 @@ def _facts_in(folder: str, name: str) -> sv.Facts | None:
     What it says is unknown then, which is not absent: nobody may take the job for gone.
     """
     try:
-        found = sv.read(folder, name)
+        facts = sv.read(folder, name)
     except (OSError, ValueError, RecursionError) as error:
         raise Unreachable(f"{folder}/{name}: cannot be read: {str(error)[:80]}") from None
-    if found is not None and (flaw := _flaw(found, folder, name)):
+    if facts is not None and (flaw := _flaw(facts, folder, name)):
         what = f"{folder}/{name}: its {flaw} is none that cronhpc writes"
         raise Unreachable(f"{what}. When nothing of that job runs any more, remove its folder.")
-    return found
+    return facts
 
 
-def _flaw(found: Any, folder: str, name: str) -> str:
+def _flaw(facts: Any, folder: str, name: str) -> str:
     """Which part of it no program of ours would have written; "" where all is well."""
-    if not isinstance(found, dict) or not _NEEDED[name] <= found.keys():
+    if not isinstance(facts, dict) or not _NEEDED[name] <= facts.keys():
         return "content"
-    for key, value in found.items():
+    for key, value in facts.items():
         kinds = _KINDS.get(key)
         if kinds and (type(value) not in kinds or (type(value) is int and not 0 <= value <= _LATEST)):
             return str(key)
         if isinstance(value, str) and _NO_TEXT.search(value):
             return str(key)
-    if name == "end.json" and found["state"] not in ENDS:
+    if name == "end.json" and facts["state"] not in ENDS:
         return "state"
-    if name == "fate" and found["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= found.keys():
+    if name == "fate" and facts["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= facts.keys():
         return "process"
-    return "id" if name == "job.json" and str(found["id"]) != folder.rpartition("/")[2] else ""
+    return "id" if name == "job.json" and str(facts["id"]) != folder.rpartition("/")[2] else ""
 
 
 _LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of each run is kept
@@ -432,8 +432,8 @@ def read_script(path: str) -> bytes:
 
 def long_options(options: Sequence[str]) -> dict[str, str | None]:
     """Options as sbatch takes them ("--chdir=/x", "--hold"), by name."""
-    found: dict[str, str | None] = {}
+    by_name: dict[str, str | None] = {}
     for option in options:
         name, equals, value = option.removeprefix("--").partition("=")
-        found[name] = value if equals else None
-    return found
+        by_name[name] = value if equals else None
+    return by_name

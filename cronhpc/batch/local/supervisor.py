@@ -113,12 +113,12 @@ def lives(facts: Facts) -> bool | None:
 
 def session(leader: int) -> list[int]:
     """All processes of the session that `leader` began, it included."""
-    found = []
+    processes = []
     for name in os.listdir("/proc"):
         fields = _stat(name) if name.isdecimal() else None
         if fields and fields[_SESSION] == str(leader) and fields[_STATE] not in "ZX":
-            found.append(int(name))
-    return found
+            processes.append(int(name))
+    return processes
 
 
 def send(pids: list[int], number: int) -> None:

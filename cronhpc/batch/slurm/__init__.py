@@ -71,10 +71,10 @@ class Slurm(ByCommands):
         try:
             return text.submitted(self.run(argv, job.export, submits=True, enough=text.has_id))
         except text.Unclear as error:
-            found = self._submitted(job, error.numbers)
-            if not found:
+            job_id = self._submitted(job, error.numbers)
+            if not job_id:
                 raise
-            return found
+            return job_id
 
     def _submitted(self, job: Submission, numbers: Sequence[str]) -> str:
         """The id of what was just submitted, as the queue knows it; "" where nothing is certain. Raises Unreachable.
@@ -83,12 +83,12 @@ class Slurm(ByCommands):
         One that has ended and was not printed is of an earlier submission: that was taken back before its slot came.
         """
         jobs = [job for job in self.queue().jobs if job.live or job.id in numbers]
-        if found := rows.submitted(jobs, job, numbers):
-            return found
+        if job_id := rows.submitted(jobs, job, numbers):
+            return job_id
         for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
-            known = {"j": each, "A": each}
-            wanted = log_name(job.output or "", known)
-            if not wanted or text.fields(self._show_job(each)).get("StdOut", "") in {wanted, log_name(wanted, known)}:
+            letters = {"j": each, "A": each}
+            wanted = log_name(job.output or "", letters)
+            if not wanted or text.fields(self._show_job(each)).get("StdOut", "") in {wanted, log_name(wanted, letters)}:
                 return each
         return next((each for each in numbers[:_PRINTED] if job.comment and job.comment in self._record(each)), "")
 
@@ -161,15 +161,15 @@ class Slurm(ByCommands):
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there."""
         separator = text.new_separator()
-        shown = text.fields(self._show_job(job_id))
-        if not shown:
+        facts = text.fields(self._show_job(job_id))
+        if not facts:
             raise BatchError(f"job {job_id} does not exist")
         asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(separator)}"]
         for job in rows.queue_rows(self.ask("squeue", asked), separator)[:1]:
-            shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
-        reason = rows.word(shown.get("Reason", ""))
+            facts |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
+        reason = rows.word(facts.get("Reason", ""))
         fault = rows.fault_of(reason)
-        return {**shown, "Reason": reason, **({"Fault": fault} if fault else {})}
+        return {**facts, "Reason": reason, **({"Fault": fault} if fault else {})}
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Slurm(ByCommands):
         for answer in answers:
             if isinstance(answer, CronhpcError):
                 raise answer
-        return frozenset(one for one, answer in zip(job_ids, answers, strict=True) if text.of_scrontab(str(answer)))
+        return frozenset(each for each, answer in zip(job_ids, answers, strict=True) if text.of_scrontab(str(answer)))
 
     def _show_job(self, job_id: str) -> str:
         """What `scontrol show job` prints; "" where it knows of no such job. Raises Unreachable."""

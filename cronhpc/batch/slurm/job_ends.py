@@ -92,13 +92,13 @@ def job_ends_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> d
             continue
         tasks = jobs.setdefault(row.id, {})
         starts.setdefault(row.id, set()).add((row.task, row.submitted or 0))
-        known = tasks.get(row.task)
-        if known is None or _rank(row) >= _rank(known):
+        before = tasks.get(row.task)
+        if before is None or _rank(row) >= _rank(before):
             tasks[row.task] = row
-    found = {job_id: combined(_whole(tasks)) for job_id, tasks in jobs.items()}
+    ends = {job_id: combined(_whole(tasks)) for job_id, tasks in jobs.items()}
     return {
         job_id: _with_restarts(job_end, len(starts[job_id]) - len(jobs[job_id]), jobs[job_id].values())
-        for job_id, job_end in found.items()
+        for job_id, job_end in ends.items()
         if job_end is not None
     }
 
@@ -127,12 +127,12 @@ def _whole(tasks: dict[str, Row]) -> list[Row]:
 
 def for_accounting(job_ids: Iterable[str], remembered: Iterable[Row]) -> list[str]:
     """Of `job_ids` those that the controller forgot, in whole or (arrays) in part, or cannot say who cancelled."""
-    told = dict.fromkeys(job_ids, False)
-    whole = dict(told)
+    is_remembered = dict.fromkeys(job_ids, False)
+    whole = dict(is_remembered)
     for row in remembered:
-        told[row.id] = True
+        is_remembered[row.id] = True
         whole[row.id] = whole[row.id] or bool(row.task) or row.state == "CANCELLED"
-    return [job_id for job_id, known in told.items() if not known or whole[job_id]]
+    return [job_id for job_id in whole if not is_remembered[job_id] or whole[job_id]]
 
 
 # --- squeue -O: exit codes within MinJobAge ------------------------------------------------------------------------
@@ -156,13 +156,13 @@ def restarts_format() -> str:
 
 def restarts_of(text: str) -> dict[str, int]:
     """By job id, how often it was put back into the queue; of an array all its tasks together."""
-    found: dict[str, int] = {}
+    restarts: dict[str, int] = {}
     for line in text.split("\n"):
         name, number = line[:_EXIT_WIDTH].strip(), line[_EXIT_WIDTH:].strip()
         job = re.fullmatch(JOB_ID, name)
         if job and number.isdecimal() and int(number):
-            found[job[1]] = found.get(job[1], 0) + int(number)
-    return found
+            restarts[job[1]] = restarts.get(job[1], 0) + int(number)
+    return restarts
 
 
 def exits_rows(text: str) -> list[Row]:
@@ -170,9 +170,9 @@ def exits_rows(text: str) -> list[Row]:
     rows: list[Row] = []
     text, headed = behind_header(text, f"{'JOBID':{_EXIT_WIDTH}}{'STATE':{_EXIT_WIDTH}}")
     for line in text.split("\n"):
-        found = _EXIT_ROW.fullmatch(line)
-        if found:
-            rows.append(_remembered([word.strip() for word in found.groups()]))
+        match = _EXIT_ROW.fullmatch(line)
+        if match:
+            rows.append(_remembered([word.strip() for word in match.groups()]))
         elif line.strip() and not (headed or rows or line.startswith("CLUSTER:")):
             raise Unreachable(f"squeue's answer has a row without job id: {line!r}")  # later ones: a comment goes on
     return rows
@@ -188,18 +188,18 @@ def _remembered(words: Sequence[str]) -> Row:
 def _parsed(program: str, words: Sequence[str], *, marks: str | None, restarts: int = 0) -> Row:
     """Of what a `program` printed: id, state, exit, submit, start, end, nodes. Raises Unreachable."""
     id_, state, exit_text, submitted, started, ended, nodes = words
-    found = re.fullmatch(JOB_ID, id_)
-    if not found:
+    match = re.fullmatch(JOB_ID, id_)
+    if not match:
         raise Unreachable(f"{program}'s answer has a row without job id: {words!r}")
     return Row(
-        id=found[1],
+        id=match[1],
         state=state,
         exit=exit_text,
         submitted=moment(submitted),
         started=moment(started),
         ended=moment(ended),
         nodes="" if nodes == "None assigned" else word(nodes),
-        task=found[2] or "",
+        task=match[2] or "",
         restarts=restarts,
         marks=marks,
     )
@@ -242,8 +242,8 @@ def _joined_rows(text: str, separator: str, width: int) -> Iterator[list[str]]:
 
 def _marks(comment: str, submit_line: str = "") -> str | None:
     """A job may have got another comment since; without the line that submitted it that proves nothing."""
-    known = bool(submit_line.strip()) or TOKEN in comment
-    return f"{comment}\n{submit_line}".strip() if known else None
+    is_proof = bool(submit_line.strip()) or TOKEN in comment
+    return f"{comment}\n{submit_line}".strip() if is_proof else None
 
 
 def used_of(text: str) -> tuple[int, int]:
@@ -258,9 +258,9 @@ def used_of(text: str) -> tuple[int, int]:
 def canceller(rows: Iterable[Row]) -> int | None:
     """The user id in "CANCELLED by 1000", of the newest row that has one."""
     for row in reversed(list(rows)):
-        found = re.fullmatch(r"CANCELLED by (\d+)", row.state)
-        if found:
-            return int(found[1])
+        match = re.fullmatch(r"CANCELLED by (\d+)", row.state)
+        if match:
+            return int(match[1])
     return None
 
 
@@ -281,10 +281,10 @@ def job_ends(slurm: ByCommands, job_ids: Sequence[str], since: int, tokens: Mapp
     remembered = _controllers_rows(slurm, frozenset(job_ids))
     asked = for_accounting(job_ids, remembered)
     accounted = _accounted(slurm, asked, since) if asked else []
-    found = job_ends_of([*remembered, *accounted], since - _SLACK, tokens)
-    living = alive(accounted, since - _SLACK, tokens) - found.keys()
+    ends = job_ends_of([*remembered, *accounted], since - _SLACK, tokens)
+    living = alive(accounted, since - _SLACK, tokens) - ends.keys()
     slurm.accounting_said = replace(slurm.accounting_said, alive=living)
-    return {job_id: _with_names(job_end) for job_id, job_end in found.items()}
+    return {job_id: _with_names(job_end) for job_id, job_end in ends.items()}
 
 
 def cancelled_by(slurm: ByCommands, job_id: str, since: int) -> int | None:
@@ -319,7 +319,7 @@ def _accounted(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Ro
     if slurm.accounting is False:
         return []
     try:
-        found = [row for some in chunks(job_ids) for row in _sacct(slurm, some, since)]
+        rows = [row for some in chunks(job_ids) for row in _sacct(slurm, some, since)]
     except Unreachable as error:
         if _NO_ACCOUNTING in error.text:
             slurm.accounting = False
@@ -327,7 +327,7 @@ def _accounted(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Ro
             slurm.accounting_said = Accounting(exists=True, trouble=error.text)
         return []
     slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
-    return found
+    return rows
 
 
 def _exists(slurm: ByCommands) -> bool:
@@ -356,11 +356,11 @@ def _sacct(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Row]:
 
 def _with_names(job_end: JobEnd) -> JobEnd:
     """Who cancelled it by name: accounting knows the number."""
-    found = _BY.fullmatch(job_end.detail)
-    if not found:
+    match = _BY.fullmatch(job_end.detail)
+    if not match:
         return job_end
     try:
-        return replace(job_end, detail=f"cancelled by {pwd.getpwuid(int(found[1])).pw_name}")
+        return replace(job_end, detail=f"cancelled by {pwd.getpwuid(int(match[1])).pw_name}")
     except (KeyError, OverflowError):  # nobody's on this machine
         return job_end
 

@@ -69,8 +69,8 @@ def queue_rows(text: str, separator: str) -> tuple[Job, ...]:
 
 def behind_header(text: str, header: str) -> tuple[str, bool]:
     """What follows the line that `header` begins, and whether there is one; else all of `text`."""
-    _, found, rest = text.partition(header)
-    return (rest.partition("\n")[2], True) if found else (text, False)
+    _, heading, rest = text.partition(header)
+    return (rest.partition("\n")[2], True) if heading else (text, False)
 
 
 def submitted(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) -> str:
@@ -78,9 +78,9 @@ def submitted(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) ->
 
     `numbers`: what was printed.
     """
-    told = {job.id for job in jobs if asked.comment and asked.comment in job.comment}
-    found = told & set(numbers) or told
-    return found.pop() if len(found) == 1 else ""
+    by_comment = {job.id for job in jobs if asked.comment and asked.comment in job.comment}
+    candidates = by_comment & set(numbers) or by_comment
+    return candidates.pop() if len(candidates) == 1 else ""
 
 
 def alike(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) -> list[str]:
@@ -107,16 +107,16 @@ def _check_between(text: str) -> None:
 def _job(fields: Sequence[str]) -> Job:
     id_, state, reason, start, submitted, end, partition, account, nodes, name, workdir, command, comment = fields
     id_, _, raw = id_.partition(" ")
-    found = re.fullmatch(JOB_ID, id_)
-    if not found or not state:
+    match = re.fullmatch(JOB_ID, id_)
+    if not match or not state:
         raise Unreachable(f"squeue's answer has a row without job id or state: {fields!r}")
     if state in _HELD_STATES:
         reason = reason if "held" in reason.lower() else f"{reason}, held ({state})"
         state = "PENDING"
     return Job(
-        id=found[1],
-        tasks=found[2] or "",
-        raw_id=raw if found[2] and raw != found[1] else "",
+        id=match[1],
+        tasks=match[2] or "",
+        raw_id=raw if match[2] and raw != match[1] else "",
         state=state,
         reason=word(reason),
         fault=fault_of(reason) if state == "PENDING" else None,
@@ -189,13 +189,13 @@ def squeue_rows(text: str, separator: str) -> tuple[JobFiles, ...]:
     whole = headed and rest.endswith("\n") and (rest.startswith("\n") or not values)  # lines of a site's wrapper
     if len(values) % len(_FIELDS) or (rest.strip() and not whole):
         raise Unreachable(f"squeue's answer breaks off: {text[-200:]!r}")
-    found = []
+    files = []
     for start in range(0, len(values), len(_FIELDS)):
         row = dict(zip(_FIELDS, values[start : start + len(_FIELDS)], strict=True))
         state = row["State"].rpartition("\n")[2].strip()  # behind the last row's end, and a cluster's name
         if state not in ENDS:
-            found.append(_files_of(row))
-    return tuple(found)
+            files.append(_files_of(row))
+    return tuple(files)
 
 
 def _files_of(row: Mapping[str, str]) -> JobFiles:
@@ -203,7 +203,7 @@ def _files_of(row: Mapping[str, str]) -> JobFiles:
 
     master, task, number = row["ArrayJobID"], row["ArrayTaskID"], row["JobID"]
     is_array = master.isdecimal() and task != "N/A"
-    known = {
+    letters = {
         "A": master if is_array else number,
         "j": "" if is_array and not task.isdecimal() else number,
         "a": task if is_array and task.isdecimal() else "",
@@ -211,7 +211,7 @@ def _files_of(row: Mapping[str, str]) -> JobFiles:
         "u": row["UserName"],
     }
     folder = word(row["WorkDir"])
-    names = {log_name(word(row[field]), known, as_glob=True) for field in ("StdOut", "StdErr")} - {"", "/dev/null"}
+    names = {log_name(word(row[field]), letters, as_glob=True) for field in ("StdOut", "StdErr")} - {"", "/dev/null"}
     return JobFiles(
         master if is_array else number,
         word(row["Command"]),

@@ -64,14 +64,14 @@ ROOM = "%R|%P|%a|%l|%D|%G|%s|%m|%c"  # also what one job, and one node, may have
 
 def partition_rows(text: str) -> tuple[Partition, ...]:
     """`sinfo -o "%R|%P|%a|%l|%D|%G"`, or of ROOM: a partition has a row for each kind of its nodes."""
-    found: dict[str, Partition] = {}
+    partitions: dict[str, Partition] = {}
     for line in text.splitlines():
         fields = line.split("|")
         if len(fields) not in {len("RPalDG"), len("RPalDGsmc")}:
             continue  # a CLUSTER: line
         name, starred, avail, limit, nodes, gres, sizes, memory, cpus = (*fields, "", "", "")[:9]
-        before = found.get(name, Partition(name))
-        found[name] = Partition(
+        before = partitions.get(name, Partition(name))
+        partitions[name] = Partition(
             name=name,
             default=starred.endswith("*"),
             up=avail == "up",
@@ -82,7 +82,7 @@ def partition_rows(text: str) -> tuple[Partition, ...]:
             memory=max(before.memory, _number(memory) or 0),
             cpus=max(before.cpus, _number(cpus) or 0),
         )
-    return tuple(found.values())
+    return tuple(partitions.values())
 
 
 def time_limit(text: str) -> int | None:
@@ -125,13 +125,13 @@ def cluster_of(ask: Ask, user: str, qos: str = "") -> Cluster:
 
 def controller_clock(text: str) -> int | None:
     """When the controller answered, as `scontrol show config` begins with it (SLURM_TIME_FORMAT=%s): epoch seconds."""
-    found = re.search(r"^Configuration data as of (\d+)\s", text, re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(r"^Configuration data as of (\d+)\s", text, re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def _number(text: str) -> int | None:
-    found = re.match(r"\d+", text)
-    return int(found[0]) if found else None
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else None
 
 
 def offers_of(text: str, gpus: set[str]) -> tuple[Partition, ...]:
@@ -175,14 +175,14 @@ def _limits(ask: Ask, user: str, cluster: str, qos: Sequence[str]) -> tuple[Limi
     columns = "format=Account,DefaultQOS,QOS,MaxSubmitJobs,GrpSubmitJobs"
     try:
         rows = _cells(ask("sacctmgr", ["-n", "-P", "show", "assoc", "where", *where, columns]), 5)
-        found = [Limit(f"account {row[0]}", int(each)) for row in rows for each in row[3:] if each.isdecimal()]
+        limits = [Limit(f"account {row[0]}", int(each)) for row in rows for each in row[3:] if each.isdecimal()]
         names = {name for name in qos if name} | {row[1] or row[2] for row in rows if "," not in (row[1] or row[2])}
         columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
         rows = _cells(ask("sacctmgr", ["-n", "-P", "show", "qos", columns]), 4)
     except Unreachable:
         return ()
-    found += [Limit(f"QOS {row[0]}", int(n)) for row in rows if row[0] in names for n in row[1:] if n.isdecimal()]
-    return tuple(dict.fromkeys(found))
+    limits += [Limit(f"QOS {row[0]}", int(n)) for row in rows if row[0] in names for n in row[1:] if n.isdecimal()]
+    return tuple(dict.fromkeys(limits))
 
 
 def _cells(text: str, width: int) -> list[list[str]]:

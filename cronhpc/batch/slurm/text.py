@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from cronhpc.batch.commands import Signs, holds, told
+from cronhpc.batch.commands import Signs, holds, in_one_line
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 
 TYPE_CHECKING = False
@@ -131,12 +131,12 @@ def _printed(ended: Finished) -> str:
     if "submission failed: " in ended.err:
         return ""
     lines = [line.strip() for line in ended.out.splitlines() if line.strip()]
-    numbers = [found[1] for line in lines if (found := re.search(_NUMBER, line))]
-    ids = [found[1] for line in lines if (found := re.fullmatch(_ID, line))]
+    numbers = [match[1] for line in lines if (match := re.search(_NUMBER, line))]
+    ids = [match[1] for line in lines if (match := re.fullmatch(_ID, line))]
     if ids and len(lines) == 1 and not ended.cut:
         return str(ids[0])
     if numbers or (ended.code == 0 and not ended.err.strip() and not ended.timed_out):
-        raise Unclear(f"what sbatch printed names no job for certain: {told('sbatch', ended)}", numbers)
+        raise Unclear(f"what sbatch printed names no job for certain: {in_one_line('sbatch', ended)}", numbers)
     return ""
 
 
@@ -148,7 +148,7 @@ def submitted(ended: Finished) -> str:
     """
     if printed := _printed(ended):
         return printed
-    text = told("sbatch", ended)
+    text = in_one_line("sbatch", ended)
     if holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
         raise AtSubmitLimit("the controller takes no more jobs now (Slurm temporarily unable to accept job)")
     if re.search(_TEST_ONLY, ended.err):
@@ -156,7 +156,7 @@ def submitted(ended: Finished) -> str:
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
     denied = ended.code > 0 and not ended.timed_out and holds(failed.strip() or ended.out, NO_SUBMIT)
     if not denied and _is_silence(ended, failed):
-        raise Unreachable(told("sbatch", ended, _NO_ANSWER))
+        raise Unreachable(in_one_line("sbatch", ended, _NO_ANSWER))
     if re.search(_OTHER_LIMIT, ended.err):
         raise Refused(text)
     if limit := re.search(_SUBMIT_LIMIT, ended.err):
@@ -165,13 +165,13 @@ def submitted(ended: Finished) -> str:
     if ended.code == _USAGE or bad_option or holds(ended.err, _PERMANENT):
         raise Refused(text)
     if holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
-        raise Unreachable(told("sbatch", ended, _NO_ANSWER))
+        raise Unreachable(in_one_line("sbatch", ended, _NO_ANSWER))
     raise Denied(text) if denied else BatchError(text)
 
 
-def at_limit(said: str) -> bool:
+def at_limit(answer: str) -> bool:
     """Whether sbatch names a limit that was met, of submissions or of another kind."""
-    return re.search(f"{_SUBMIT_LIMIT}|{_ASSOCIATION_LIMIT}", said) is not None or holds(said, _FULL)
+    return re.search(f"{_SUBMIT_LIMIT}|{_ASSOCIATION_LIMIT}", answer) is not None or holds(answer, _FULL)
 
 
 def _is_silence(ended: Finished, failed: str) -> bool:
@@ -186,31 +186,31 @@ _TAKEN = "to start at"  # all versions: "sbatch: Job 7 to start at 2026-…"; a 
 def tested(ended: Finished) -> str:
     """Why `sbatch --test-only` would refuse a job; "" where it would take it. Raises Unreachable."""
     if ended.timed_out or ended.code < 0 or (ended.code and holds(ended.err, _NO_ANSWER)):
-        raise Unreachable(told("sbatch", ended))
-    if ended.code == 0 and _TAKEN not in ended.said:
+        raise Unreachable(in_one_line("sbatch", ended))
+    if ended.code == 0 and _TAKEN not in ended.printed:
         raise Unreachable("sbatch exited 0, and did not say when the job would start")
     lines = (line.strip().removeprefix("sbatch: error: ") for line in ended.err.splitlines())
-    said = dict.fromkeys(line.removeprefix("allocation failure: ") for line in lines if line)
-    return " / ".join(said) or told("sbatch", ended) if ended.code else ""
+    reasons = dict.fromkeys(line.removeprefix("allocation failure: ") for line in lines if line)
+    return " / ".join(reasons) or in_one_line("sbatch", ended) if ended.code else ""
 
 
-def of_scrontab(shown: str) -> bool:
+def of_scrontab(answer: str) -> bool:
     """Whether `scontrol show job` shows a scrontab's job: it says so on a line of its own."""
-    return re.search(r"^ {3}(?:CronJob=Yes|CrontabSpec=)", shown, re.MULTILINE) is not None
+    return re.search(r"^ {3}(?:CronJob=Yes|CrontabSpec=)", answer, re.MULTILINE) is not None
 
 
 _FREE = ("Command", "SubmitLine", "WorkDir", "StdErr", "StdIn", "StdOut", "JobName")
 _NEXT_JOB = r"\n\n(?=JobId=\d)"
 
 
-def fields(shown: str) -> dict[str, str]:
+def fields(answer: str) -> dict[str, str]:
     """The fields of the first job that `scontrol show job` prints.
 
     Arguments (Command, SubmitLine) and comments may hold anything, empty lines and whole lines of fields too. They
     stand between Command and StdErr, the last of which is the job's own: of what is between, the first line of each
     field counts.
     """
-    first = re.split(_NEXT_JOB, shown.strip(), maxsplit=1)[0]
+    first = re.split(_NEXT_JOB, answer.strip(), maxsplit=1)[0]
     head, command, rest = first.partition("\n   Command=")
     middle, logs, last = rest.rpartition("\n   StdErr=")
     if not logs:
@@ -220,7 +220,7 @@ def fields(shown: str) -> dict[str, str]:
 
 def _of_lines(text: str) -> dict[str, str]:
     """Free text stands last on its line."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in text.splitlines():
         words = line.strip()
         while words:
@@ -228,6 +228,6 @@ def _of_lines(text: str) -> dict[str, str]:
             if not equals:
                 break
             end = len(rest) if name in _FREE or name.endswith("Comment") else len(rest.partition(" ")[0])
-            found.setdefault(name, rest[:end].rstrip())
+            values.setdefault(name, rest[:end].rstrip())
             words = rest[end:].lstrip()
-    return found
+    return values
