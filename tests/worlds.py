@@ -198,7 +198,7 @@ def said(decision: Decision) -> str:
 
 def _switched(decision: Stop | Hold | Unhold) -> str:
     if not isinstance(decision, Stop):
-        return f"{type(decision).__name__.lower()} {' '.join(each.shown for each in decision.jobs)}"
+        return f"{type(decision).__name__.lower()} {' '.join(each.shown_id for each in decision.jobs)}"
     parts = {
         "pending": decision.pending,
         "end": decision.running,

@@ -69,7 +69,7 @@ def meant(job: Job, job_ids: Iterable[str]) -> str:
     """What of `job` is named by `job_ids` (57, 57_2, 57_[2-4]), as one of them; "": nothing."""
     parts = [tasks for number, _, tasks in (each.partition("_") for each in job_ids) if number == job.id]
     if not parts or not job.tasks or not all(parts):
-        return job.shown if parts else ""
+        return job.shown_id if parts else ""
     tasks = task_numbers(job.tasks) & {task for part in parts for task in task_numbers(part)}
     return f"{job.id}_{task_list(tasks)}" if tasks else ""
 

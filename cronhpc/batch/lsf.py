@@ -523,7 +523,7 @@ class Lsf(ByCommands):
         """The comment first: a hold of ours is never without its mark. One that began meanwhile goes on."""
         self.comment(job_ids, comment)
         self._change_all(["bstop"], job_ids)
-        began = [job.shown for job in self._jobs() if job.state == "SUSPENDED" and meant(job, job_ids)]
+        began = [job.shown_id for job in self._jobs() if job.state == "SUSPENDED" and meant(job, job_ids)]
         self._change_all(["bresume"], began)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:

@@ -173,15 +173,15 @@ def _taken(report: Report) -> bool:
 
 def _failed(console: Console, name: str, job: str) -> HistoryRun | str:
     """The last attempt of the slot that `job` ran for, or of the newest slot; or why that is not run again."""
-    found: list[HistoryRun] = []
+    ends: list[HistoryRun] = []
     wanted: int | None = None  # the slot
     for at, run in ended_runs(console, name):
         if wanted is not None and at < wanted - AHEAD:  # what is written earlier is of earlier slots
             break
-        found.append(run)
+        ends.append(run)
         if (job and run.job == job) or (not job and (wanted is None or slot_or_end(run) > wanted)):
             wanted = slot_or_end(run)
-    attempts = [run for run in found if slot_or_end(run) == wanted]
+    attempts = [run for run in ends if slot_or_end(run) == wanted]
     title = text.name(name)
     if not attempts:
         live = f"job {job} has not ended" if job else "no run of it has ended yet"

@@ -192,7 +192,7 @@ def facts(console: Console) -> Status:
         before=_last_troubles(paths),
     )
     others = other_marks(world.listed, world.directory_id).values()
-    jobs = tuple(job.shown for each in others for job in each)
+    jobs = tuple(job.shown_id for each in others for job in each)
     return replace(answer, other_chains=jobs or None)
 
 
@@ -260,7 +260,7 @@ def _from_status_file(paths: Paths, console: Console) -> Status:
         )
     listing = of_directory(paths, Settings(), console.now)  # what another's settings name elsewhere is not looked at
     if not listing.unknown:
-        status = with_switches(status, listing.found, console.now)
+        status = with_switches(status, listing.listed, console.now)
     return for_others(seen_at(status, console.now))
 
 

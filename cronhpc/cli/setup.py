@@ -67,9 +67,9 @@ def _init(args: argparse.Namespace, console: Console) -> int:
         "done": list(made.lines),
         "settings": settings,
         "remark": remark,
-        "old_chain": [job.shown for job in old.chain],
+        "old_chain": [job.shown_id for job in old.chain],
         "old_chain_cancelled": cancelled,
-        "other_jobs": [job.shown for job in old.others],
+        "other_jobs": [job.shown_id for job in old.others],
     }
     dialect = dialect_of(console.backend or settings.get("backend", ""), Settings(), console.environ)
     console.answer(facts, lambda: _words(console.style(), made, remark, _old_words(old, dialect, cancelled=cancelled)))
@@ -183,7 +183,7 @@ def _old_words(old: OldJobs, dialect: Dialect, *, cancelled: bool) -> list[str]:
 
 
 def _named(jobs: tuple[Job, ...]) -> str:
-    return ", ".join(f"{job.shown} ({text.name(job.name)})" for job in jobs)
+    return ", ".join(f"{job.shown_id} ({text.name(job.name)})" for job in jobs)
 
 
 def _words(style: Style, made: Made, remark: str, old: list[str]) -> str:

@@ -138,7 +138,7 @@ class _Look:
     def entries(self) -> list[str]:
         """Names of entries and series."""
         if self.world is not None:
-            return [entry.name for entry in self.world.known().values()]
+            return [entry.name for entry in self.world.entries_by_id().values()]
         return [entry.name for entry in self.written.entries] if self.written else []
 
     @property
@@ -162,7 +162,7 @@ class _Look:
     def lacks(self, switch: Switch) -> str:
         """Why it is likely to be a slip: nothing has its name. "" where something has, or nobody can tell."""
         if self.world is not None:
-            alone = replace(self.world.switches, found=(switch,))
+            alone = replace(self.world.switches, listed=(switch,))
             return "".join(problem.what for problem in unmatched(replace(self.world, switches=alone)))
         same = alike(switch.name, [ALL])
         slip = self.written is not None and same and switch.name not in {ALL, *self.entries}
@@ -173,7 +173,7 @@ class _Look:
         if self.world is None:
             return ()
         index = self.world.once(Index)
-        return tuple({job.shown: job for each in switches for job in index.reached(each)}.values())
+        return tuple({job.shown_id: job for each in switches for job in index.reached(each)}.values())
 
 
 def _written(paths: Paths, console: Console) -> Status | None:
@@ -368,7 +368,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     paths = console.paths()
     settings = console.settings()
     followed = settings if paths.is_mine else Settings()  # of another's, folders elsewhere are not looked into
-    standing = of_directory(paths, followed, console.now).found
+    standing = of_directory(paths, followed, console.now).listed
     suspended = _suspended(paths)
     names = _lifted_names(args, kind, standing, suspended if kind == "pause" else [])
     rows = []

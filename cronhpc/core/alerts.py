@@ -73,7 +73,7 @@ def conditions(
         kind, text = _of_entry(name, state, world.dialect, tried_again=entry_id(name) in goes_on)
         if kind:
             conditions.append(Condition(f"{kind} {name}", kind, f"{name} " + text, name, *_run_of(state)))
-    for switch in world.switches.found:
+    for switch in world.switches.listed:
         if not switch.expired(world.now):
             text = f"{_set(switch)}{_stopped_jobs(stopped.get(switch.path, ()))}"
             conditions.append(Condition(_subject(switch), "stopped", text))
@@ -174,7 +174,7 @@ def events(
     """
     later = [
         Alert("once", "stopped", f"{_set(switch)}{_stopped_jobs(stopped[switch.path])}")
-        for switch in world.switches.found
+        for switch in world.switches.listed
         if switch.path in stopped and _subject(switch) in told_before
     ]
     return [*later, *_fixed(world, outcomes), *_missed(outcomes)]

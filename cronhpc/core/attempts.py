@@ -118,7 +118,7 @@ def with_log(world: World, key: Key, job_end: JobEnd, job_id: str | None) -> Job
     """`job_end` with its log's path, relative to the cron directory, where cronhpc named the log."""
     if not job_id or job_end.log:
         return job_end
-    entry = world.known().get(key.entry)
+    entry = world.entries_by_id().get(key.entry)
     if entry is not None and not entry.output:
         return job_end
     return replace(job_end, log=key.log(job_id, array=entry is not None and bool(entry.array)))
@@ -275,7 +275,7 @@ def decide(world: World) -> Iterator[Decision]:
     """
     if world.queue is None:
         return
-    entries = world.known()
+    entries = world.entries_by_id()
     absent = absences(world)
     by_key = _by_key(world)
     for each in world.claims:

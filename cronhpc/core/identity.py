@@ -93,7 +93,7 @@ class Records:
 
     def __init__(self, world: World) -> None:
         self.directory_id = world.directory_id
-        self._entries = world.known()
+        self._entries = world.entries_by_id()
         self._names = link_names(world.directory_id)
         self._claims = world.claimed()
         self._rows = world.jobs()
@@ -361,7 +361,7 @@ def unlisted(world: World) -> Iterator[Job]:
     for claim in world.claims if world.queue is not None else ():
         at = claim.recorded or claim.at
         ended = claim.job_id in (world.job_ends or ()) or claim.job_id in world.kept.kill_records
-        entry = world.known().get(claim.key.entry)
+        entry = world.entries_by_id().get(claim.key.entry)
         name = entry.job_name if entry is not None else ""
         if claim.state in _WITH_JOB and not ended and (job := _unlisted(world, claim.job_id, name, at)):
             yield job
@@ -386,7 +386,7 @@ def queued(world: World) -> int:
 
 def counted(world: World, each: Claim | Submit | Withdraw) -> int:
     """How many jobs of an attempt a limit counts: of an array its tasks, all or those that are asked for."""
-    entry = world.known().get(each.key.entry)
+    entry = world.entries_by_id().get(each.key.entry)
     tasks = "" if isinstance(each, Withdraw) else each.tasks
     return _counted(world, tasks or (str(entry.array) if entry is not None else ""))
 

@@ -314,7 +314,7 @@ def _places(
         for each in in_order[fit:]
         if isinstance(each, Claim) and each.state is ClaimState.RELEASED and not each.taken_back
         if is_queued(world, each)
-        for row in attempts.taken_back(world, each, world.known().get(each.key.entry), why)
+        for row in attempts.taken_back(world, each, world.entries_by_id().get(each.key.entry), why)
     ]
     return sum(isinstance(each, Submit) for each in in_order[:fit]) + (not going), late
 

@@ -341,7 +341,7 @@ def wake(world: World, for_slots: Iterable[int], decided: Iterable[Decision], li
     at = min([boundary(world.now, s.interval), *for_slots])
     if reachable(world) or any(isinstance(each, Submit) for each in decided):  # a switch set from now on stops it
         at = min(at, max(world.now + s.kill_within, earliest))
-    for switch in world.switches.found:
+    for switch in world.switches.listed:
         if switch.expires is not None and switch.expires > world.now:
             at = min(at, max(switch.expires, earliest))  # what it holds is released then
     for each in decided:

@@ -51,7 +51,7 @@ def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause
     """
     if not entry.schedule:
         kinds = ("kill",)
-    for kind in kinds if world.switches.found else ():
+    for kind in kinds if world.switches.listed else ():
         for switch in world.standing(kind):
             if _covers(world, switch, entry):
                 return switch
@@ -144,7 +144,7 @@ class Index:
                 for job in jobs
                 if _matches(setting, job.name, job.partition, job.account, job.workdir)
             )
-        return tuple({job.shown: job for job in reached}.values())
+        return tuple({job.shown_id: job for job in reached}.values())
 
 
 def _with_tasks(job: Job, numbers: list[range], *, inside: bool) -> Job | None:
@@ -176,15 +176,15 @@ def strangers(world: World) -> tuple[str, ...]:
 
 def decide(world: World) -> Iterator[Decision]:
     """What standing switches, and those that went, do to the jobs in the queue."""
-    if world.queue is None or not (world.switches.found or any(j.comment.startswith(PAUSED) for j in world.listed)):
+    if world.queue is None or not (world.switches.listed or any(j.comment.startswith(PAUSED) for j in world.listed)):
         return
     ending: set[str] = set()
     for switch, jobs in _assigned(world, "kill"):
         yield from _stop(world, switch, jobs)
-        ending.update(job.shown for job in jobs)
+        ending.update(job.shown_id for job in jobs)
     for switch, jobs in _assigned(world, "pause"):
         loose = [j for j in jobs if j.pending and not j.held and j.from_scrontab is False]
-        loose = [j for j in loose if j.shown not in ending]
+        loose = [j for j in loose if j.shown_id not in ending]
         if loose:
             yield Hold(switch, tuple(loose))
     if not world.switches.unknown:
@@ -195,8 +195,8 @@ def _assigned(world: World, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
     """Each reached job under one switch: of several the one with the shortest grace, then the first."""
     taken: set[str] = set()
     for switch in sorted(world.standing(kind), key=lambda each: _grace(_setting(world, each))):
-        jobs = [job for job in world.once(Index).reached(switch) if job.shown not in taken]
-        taken.update(job.shown for job in jobs)
+        jobs = [job for job in world.once(Index).reached(switch) if job.shown_id not in taken]
+        taken.update(job.shown_id for job in jobs)
         if jobs:
             yield switch, jobs
 
@@ -210,12 +210,12 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     setting = _setting(world, switch)
     grace = _grace(setting)
     by_id = world.once(Index).by_id
-    reached = {of: {job.shown for job in rows} for of, rows in grouped(jobs, lambda job: job.id).items()}
-    whole = {of for of, ids in reached.items() if ids >= {j.shown for j in by_id[of] if j.id == of}}
+    reached = {of: {job.shown_id for job in rows} for of, rows in grouped(jobs, lambda job: job.id).items()}
+    whole = {of for of, ids in reached.items() if ids >= {j.shown_id for j in by_id[of] if j.id == of}}
 
     def target(job: Job) -> str:
         """An array by its id only where all of it is reached: its tasks may differ in name or partition."""
-        return job.id if job.id in whole else job.shown
+        return job.id if job.id in whole else job.shown_id
 
     sorted_out = grouped(jobs, lambda job: _stage(world, job, target(job), grace))
 
@@ -233,11 +233,11 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
             running=ids_at("running"),
             warn_signal=warn_signal,
             grace=grace,
-            completing=tuple(f"{j.shown} on {j.nodes}" for j in jobs_at("completing")),
-            left_alone=tuple(j.shown for j in jobs_at("scrontab")),
+            completing=tuple(f"{j.shown_id} on {j.nodes}" for j in jobs_at("completing")),
+            left_alone=tuple(j.shown_id for j in jobs_at("scrontab")),
             waiting=waiting,
             end_at=min((world.kept.warned[each] + grace for each in waiting), default=None),
-            unasked=tuple(j.shown for j in jobs_at("unasked")),
+            unasked=tuple(j.shown_id for j in jobs_at("unasked")),
             jobs=jobs_at("running", "pending"),
         )
     if "warn" in sorted_out:
@@ -268,7 +268,7 @@ def _unhold(world: World, ending: set[str]) -> Iterator[Unhold]:
     if not tagged:
         return
     paused = grouped((job for _, jobs in _assigned(world, "pause") for job in jobs), lambda job: job.id)
-    gone = [_without(job, paused.get(job.id, [])) for job in tagged if job.shown not in ending]
+    gone = [_without(job, paused.get(job.id, [])) for job in tagged if job.shown_id not in ending]
     loose = tuple(job for job in gone if job is not None)
     if loose:
         yield Unhold(loose)
@@ -276,7 +276,7 @@ def _unhold(world: World, ending: set[str]) -> Iterator[Unhold]:
 
 def _without(job: Job, parts: list[Job]) -> Job | None:
     """`job` less `parts` of it; None where nothing is left."""
-    if any(part.shown == job.shown for part in parts):
+    if any(part.shown_id == job.shown_id for part in parts):
         return None
     numbers = [each for part in parts for each in task_ranges(part.tasks)]
     return _with_tasks(job, numbers, inside=False) if numbers else job
@@ -342,7 +342,7 @@ class KillRecords:
             self.kill_records[job_id] = after
         if not changed:
             return
-        words = [job_words(job, now) for job in stop.jobs if job.id in changed or job.shown in changed]
+        words = [job_words(job, now) for job in stop.jobs if job.id in changed or job.shown_id in changed]
         self.rows.append(
             _history_row(switch.name, switch.by, switch.reason, now)
             | {
@@ -358,7 +358,7 @@ class KillRecords:
         """Whether what was stopped is gone; forgotten when its run's end is recorded, too."""
         if world.queue is None:
             return
-        live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
+        live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown_id)}
         rows: dict[str, HistoryRow] = {}
         for job_id, record in world.kept.kill_records.items():
             may_run = record.waited and job_id in unfinished
@@ -382,7 +382,7 @@ def job_words(job: Job, now: int) -> str:
     """`4501 running 9h12m on cpu2`, `4502_[3-10] pending`."""
     from cronhpc.cron.duration import format_duration
 
-    words = f"{job.shown} {job.state.lower()}"
+    words = f"{job.shown_id} {job.state.lower()}"
     if not job.pending and job.start is not None and job.start < now:
         seconds = now - job.start
         words += f" {format_duration(seconds - seconds % 60 if seconds >= 3600 else seconds)}"  # noqa: PLR2004 - an hour
@@ -435,13 +435,13 @@ def unmatched(world: World) -> list[Problem]:
         return []
     index = world.once(Index)
     called = {ALL, *(row.name for row in world.settings.switches)}
-    for entry in world.known().values():
+    for entry in world.entries_by_id().values():
         called |= {entry.name, entry.job_name}
     shared = tuple(f"{each.rstrip('/').removeprefix('~')}/" for each in world.settings.kill_also)
     acted = {record.path for record in world.kept.kill_records.values()}
     lost = [
         s
-        for s in world.switches.found
+        for s in world.switches.listed
         if not (
             s.expired(world.now) or s.name in called or s.path in acted or s.path.removesuffix(s.name).endswith(shared)
         )
@@ -460,8 +460,8 @@ def alike(name: str, candidates: Iterable[str]) -> str | None:
 
 def matching(world: World, pattern: str) -> tuple[str, ...]:
     """The names that `train*` means now: entries, series, and jobs in the queue that are no runs of theirs."""
-    of_entries = [entry.name for entry in world.known().values()]
-    called = {name for entry in world.known().values() for name in (entry.name, entry.job_name)}
+    of_entries = [entry.name for entry in world.entries_by_id().values()]
+    called = {name for entry in world.entries_by_id().values() for name in (entry.name, entry.job_name)}
     of_jobs = [name for name in world.once(Index).by_name if name not in called]
     return tuple(dict.fromkeys(name for name in (*of_entries, *sorted(of_jobs)) if fnmatchcase(name, pattern)))
 

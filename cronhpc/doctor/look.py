@@ -419,7 +419,7 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
         yield Check.CHAINS_UNKNOWN(why=error.text.rstrip("."))
         return
     for each in chains:
-        ids = " ".join(job.shown for job in each.jobs)
+        ids = " ".join(job.shown_id for job in each.jobs)
         if each.is_hand_made:
             folder = adoptable(Path(each.place))
             cancel = f"{slurm.dialect.cancel} {ids}"

@@ -363,7 +363,7 @@ class Daemon:
             at.append(now + _QUEUE)
         if report.unreachable:  # a submission gave no answer, or met a limit
             at.append(now + UNFINISHED_WAKE)
-        if world.switches.unknown or any(switch.by == "unknown" for switch in world.switches.found):
+        if world.switches.unknown or any(switch.by == "unknown" for switch in world.switches.listed):
             at.append(now + _UNKNOWN)
         if self.link:
             at += [_look_for(job.start, now) for job in chain.Links.of(world).successors]

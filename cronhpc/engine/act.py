@@ -107,7 +107,7 @@ class Actor(Submitter):
         if stop.warn:
             if self.emptied.intersection(stop.warn):
                 jobs = self.site.batch.queue().jobs
-                if still := sorted({job.shown for job in jobs if job.id in stop.warn and job.pending}):
+                if still := sorted({job.shown_id for job in jobs if job.id in stop.warn and job.pending}):
                     return f"{', '.join(still)} is still pending: warned at the next look"
             self.site.batch.signal(stop.warn, stop.warn_signal)
         return None
@@ -174,8 +174,8 @@ class Actor(Submitter):
         comment += link_comment(settings)
         exclude = link_exclude(settings, [bad.node for bad in chain.bad_nodes])
         if isinstance(link, model.MoveLink):
-            known = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
-            _avoiding(known, None, lambda nodes: self.site.batch.move(link.job_id, link.at, comment, nodes))
+            avoided = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
+            _avoiding(avoided, None, lambda nodes: self.site.batch.move(link.job_id, link.at, comment, nodes))
             if link.job_id in self.world.links:
                 self._remember_link(link.job_id, replace(own, at=self.world.links[link.job_id].at))
             return None
@@ -203,10 +203,10 @@ class Actor(Submitter):
     def _submitted_meanwhile(self, kind: str) -> str:
         """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
         with suppress(OSError):
-            there = scheduler.links(self.site.paths).items()
-            shown = {job.id for job in self.world.listed}
-            known = shown | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
-            return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
+            links = scheduler.links(self.site.paths).items()
+            listed = {job.id for job in self.world.listed}
+            before = listed | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
+            return next((job_id for job_id, link in links if link.kind == kind and job_id not in before), "")
         return ""
 
     def _let_begin(self, job_id: str, at: int) -> None:
@@ -274,7 +274,7 @@ class Actor(Submitter):
     def _skip(self, rows: Sequence[model.Skip]) -> None:
         """A slot that another tick has claimed since is none that is passed over: looked at again."""
         try:
-            claimed = [key for key, steps in self.claims.names().items() if "" in steps and key not in self.known]
+            claimed = [key for key, steps in self.claims.names().items() if "" in steps and key not in self.planned]
         except OSError:  # told where it is recorded
             return
         for row in rows:
@@ -310,4 +310,4 @@ def _avoiding(nodes: str | None, else_: str | None, call: Callable[[str | None],
 
 def _alike(jobs: Sequence[Job], comment: Callable[[Job], str]) -> dict[str, list[str]]:
     """The comment that each job is to get, and the jobs that share it: one call for those."""
-    return {said: [job.shown for job in alike] for said, alike in grouped(jobs, comment).items()}
+    return {words: [job.shown_id for job in alike] for words, alike in grouped(jobs, comment).items()}

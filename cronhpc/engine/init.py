@@ -120,7 +120,7 @@ def hand_made_problem(batch: Batch, paths: Paths) -> Problem | None:
     if not old:
         mark.unlink(missing_ok=True)
         return None
-    named = ", ".join(f"{job.shown} ({job.name})" for job in old.chain)
+    named = ", ".join(f"{job.shown_id} ({job.name})" for job in old.chain)
     what = f"a hand-made scheduler of this folder is still in the queue: {named}. Each of its scripts runs twice."
     return Problem("W365", what, "Cancel it: " + command("init", options=("--cancel-old",)))
 

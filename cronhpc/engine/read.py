@@ -138,7 +138,7 @@ def _of_jobs(changes: SiteChanges, world: World) -> Iterator[Problem]:
         yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, world.dialect)
     if world.dialect.force:
         yield from core_chain.stuck_problems(world, world.dialect)
-    if world.switches.found and not world.call.only:
+    if world.switches.listed and not world.call.only:
         yield from stop.unmatched(world)
     yield from _hold_dropped(changes, world)
     if world.chain.drops_begin:
@@ -353,7 +353,7 @@ _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 def _of_strangers(batch: Batch, world: World) -> Mapping[str, bool | None]:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
-    ids = stop.strangers(world) if world.switches.found and not world.call.only else ()
+    ids = stop.strangers(world) if world.switches.listed and not world.call.only else ()
     asked: Sequence[str] = ids[:_ASKED_AT_ONCE]
     try:
         of_scrontab = batch.of_scrontab(asked) if asked else frozenset[str]()
@@ -414,7 +414,7 @@ def _job_ends(paths: Paths, batch: Batch, world: World) -> Mapping[str, JobEnd] 
         job_ends = dict(batch.job_ends(ids, since - 600, tokens))
     except BatchError:
         return None
-    entries = world.known()
+    entries = world.entries_by_id()
     for claim in gone:
         job_end = job_ends.get(claim.job_id or "")
         if claim.job_id and job_end is not None and job_end.result is Result.FAILED:  # no other's folder is listed

@@ -118,7 +118,7 @@ class _Keeper:
         self.plan = plan
         self.outcomes = outcomes
         self.states: dict[str, EntryState] = dict(reading.memory.entries)
-        by_id = self.world.known()
+        by_id = self.world.entries_by_id()
         self.names = {each: entry.name for each, entry in by_id.items()}
         self.entries = {entry.name: entry for entry in by_id.values()}
         self.rows: list[HistoryRow] = []

@@ -71,7 +71,7 @@ class Submitter:
         self.site = site
         self.world = world
         self.claims = Claims(site.paths.claims)
-        self.known = dict(world.claimed())  # as this tick was planned with, and as its own steps have made it since
+        self.planned = dict(world.claimed())  # as this tick was planned with, and as its own steps have made it since
         self.plan = Plan((), world.now)  # that is carried out
         self.outcomes: list[Outcome] = []
         self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
@@ -189,15 +189,15 @@ class Submitter:
         """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
         held: list[Submit | Release] = []
         for row in rows:
-            known = self.known.get(row.key)
-            if known is None or known.job_id != row.job_id:
+            claim = self.planned.get(row.key)
+            if claim is None or claim.job_id != row.job_id:
                 self.note(row, Done.REFUSED, f"another job than {row.job_id} is recorded for it")
                 continue
             if not row.marked:
                 held.append(row)
                 continue
             try:
-                if known.state is ClaimState.SUBMITTED:
+                if claim.state is ClaimState.SUBMITTED:
                     self.claims.step(row.key, ClaimState.RELEASING)
                 self.claims.step(row.key, ClaimState.RELEASED)
             except OSError as error:
@@ -279,7 +279,7 @@ class Submitter:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
         if not made:
             return Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
-        self.known[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
+        self.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
         return None
 
     def _holds(self, row: Submit) -> str:
@@ -435,7 +435,7 @@ class Submitter:
         if not rows:
             return
         drops_begin = self._look_at_submissions(rows)
-        planted = {row.key: found for row in rows if (found := self._planted(row))}
+        planted = {row.key: log for row in rows if (log := self._planted(row))}
         ours: list[Submit | Release] = []
         sending: list[Submit | Release] = []
         try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
@@ -451,11 +451,11 @@ class Submitter:
             self._send(sending, drops_begin=drops_begin)
 
     def _job_id(self, row: Submit | Release) -> str:
-        return self.known[row.key].job_id or ""
+        return self.planned[row.key].job_id or ""
 
     def _is_new(self, row: Submit | Release) -> bool:
         """Whether nobody has sent its release, as far as this tick knows."""
-        return self.known[row.key].state is ClaimState.SUBMITTED
+        return self.planned[row.key].state is ClaimState.SUBMITTED
 
     def _ours(self, rows: Sequence[Submit | Release]) -> list[Submit | Release]:
         """Those with which no other tick has gone further, while this one stood still. Raises OSError."""
@@ -494,8 +494,8 @@ class Submitter:
             return drops_begin
         if jobs:
             begun = {ids[job.id]: job.id for job in jobs if not job.held}
-            there = self.claims.look(begun).values() if begun else ()  # another tick may have released it
-            site.changes.note("hold", next((begun[c.key] for c in there if c.state is ClaimState.SUBMITTED), ""), now)
+            claims = self.claims.look(begun).values() if begun else ()  # another tick may have released it
+            site.changes.note("hold", next((begun[c.key] for c in claims if c.state is ClaimState.SUBMITTED), ""), now)
         if asked := [job for job in jobs if job.id in begins]:
             early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
             site.changes.note("begin", early[0] if early else "", now)
@@ -525,10 +525,10 @@ class Submitter:
 
     def _led_astray(self, row: Submit | Release, planted: Mapping[Key, Path]) -> bool:
         """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target."""
-        found, job_id = planted.get(row.key), self._job_id(row)
-        if found is None:
+        log, job_id = planted.get(row.key), self._job_id(row)
+        if log is None:
             return False
-        why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
+        why = f"{log} was there before the run: somebody put it there. Remove it: rm {log}"
         if self._cancel_held(job_id):
             self._end([Finish(row.key, self._name(row), JobEnd(Result.REFUSED, detail=why))])
             self.note(row, Done.FAILED, why, job_id)
@@ -537,12 +537,12 @@ class Submitter:
         return True
 
     def _name(self, row: Submit | Release) -> str:
-        entry = self.world.known().get(row.key.entry)
+        entry = self.world.entries_by_id().get(row.key.entry)
         return entry.name if entry is not None else ""
 
     def _planted(self, row: Submit | Release) -> Path | None:
         """A file under the log's name of a job that has not begun; a script that names its own log minds it itself."""
-        entry = self.world.known().get(row.key.entry)
+        entry = self.world.entries_by_id().get(row.key.entry)
         if not self._is_new(row) or (entry is not None and not entry.output):
             return None
         folder = self.site.paths.log / row.key.entry
@@ -566,7 +566,7 @@ class Submitter:
                 self.note(row, Done.PASSING, f"job {self._job_id(row)} {why}", self._job_id(row))
 
     def _send(self, sending: Sequence[Submit | Release], *, drops_begin: bool) -> None:
-        held_on_purpose = {name for name, entry in self.world.known().items() if entry.holds_itself}
+        held_on_purpose = {name for name, entry in self.world.entries_by_id().items() if entry.holds_itself}
         ids = [self._job_id(row) for row in sending if row.key.entry not in held_on_purpose]
         if ids and self.unreachable and not self.has_time_for_one:
             self._unreleased(sending, f"is held: {self.unreachable}")
@@ -591,7 +591,7 @@ class Submitter:
 
     def _give_own_comments(self, sending: Sequence[Submit | Release]) -> None:
         """A script's own comment stands alone from now on, as the site's programs read it: the job's id is recorded."""
-        comments = {name: entry.comment for name, entry in self.world.known().items() if entry.comment}
+        comments = {name: entry.comment for name, entry in self.world.entries_by_id().items() if entry.comment}
         commented = (row for row in sending if row.key.entry in comments)
         for comment, alike in grouped(commented, lambda row: comments[row.key.entry]).items():
             with suppress(BatchError):  # it stands behind the token then
@@ -618,7 +618,7 @@ class Submitter:
         ready = []
         ended: list[Finish] = []
         for row in rows:
-            entry, job_id = world.known().get(row.key.entry), self._job_id(row)
+            entry, job_id = world.entries_by_id().get(row.key.entry), self._job_id(row)
             switch = switch_on(world, entry) if entry is not None else None
             if switch is None and not world.switches.unknown:
                 ready.append(row)
@@ -654,14 +654,14 @@ class Submitter:
     # --- what others, and this tick, have made of claims since it looked
 
     def _is_now(self, key: Key, state: ClaimState, job_id: str | None) -> None:
-        self.known[key] = replace(self.known[key], state=state, job_id=job_id)
+        self.planned[key] = replace(self.planned[key], state=state, job_id=job_id)
 
     def _meanwhile(self, decisions: Sequence[Any], listed: Mapping[str, Job] | None = None) -> list[Meanwhile]:
         """Each with its claim as the disk has it now; `listed`: jobs that the queue shows now. Raises OSError."""
-        now, known = self.claims.look(each.key for each in decisions) if decisions else {}, self.known
+        now, planned = self.claims.look(each.key for each in decisions) if decisions else {}, self.planned
         jobs = (listed.get(each.job_id) if listed else None for each in decisions)
         return [
-            Meanwhile(each, known.get(each.key), now.get(each.key), self.clock, job)
+            Meanwhile(each, planned.get(each.key), now.get(each.key), self.clock, job)
             for each, job in zip(decisions, jobs, strict=True)
         ]
 

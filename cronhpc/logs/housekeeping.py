@@ -200,8 +200,8 @@ def remember(known: Known, rows: Iterable[HistoryRow], now: int, keep: int) -> K
         if key is None or row.get("what") != "run":
             continue
         if row.get("result") in FAILURES and row.get("log"):
-            found = (key.slot, key.attempt, row["log"])
-            failed[key.entry] = max(failed.get(key.entry, found), found)
+            attempt = (key.slot, key.attempt, row["log"])
+            failed[key.entry] = max(failed.get(key.entry, attempt), attempt)
         ended = row.get("ended") or row.get("at") or 0
         job = row.get("job")
         if job and ended - key.slot > keep // _LATE and ended > now - keep:

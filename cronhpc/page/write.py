@@ -221,9 +221,9 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
     own = {entry.name for entry in entries} | {entry.source for entry in entries}
     rows = [row for row in known.attention if name is None or row.name in own]
     code = _code(known, rows)
-    told = sorted(grouped(rows), key=lambda row: row.kind not in _CRITICAL)  # what the exit code is for goes first
-    parts = [f"{row.name} {row.what}" for row in told[:_NAMED]]
-    parts += [f"and {len(told) - _NAMED} more"] if len(told) > _NAMED else []
+    ordered = sorted(grouped(rows), key=lambda row: row.kind not in _CRITICAL)  # what the exit code is for goes first
+    parts = [f"{row.name} {row.what}" for row in ordered[:_NAMED]]
+    parts += [f"and {len(ordered) - _NAMED} more"] if len(ordered) > _NAMED else []
     if known.chain.state not in chain.FINE | {chain.State.UNKNOWN}:
         parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:

@@ -67,12 +67,12 @@ def _clock(seconds: int) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
-def _limit(shown: Callable[[int], str], ours: str) -> str | None:
+def _limit(write: Callable[[int], str], ours: str) -> str | None:
     try:
         seconds = time_limit(ours)
     except ValueError:
         return None
-    return None if seconds is None else shown(seconds)
+    return None if seconds is None else write(seconds)
 
 
 def _of_parts(unit: int, theirs: str) -> str | None:
@@ -524,11 +524,11 @@ def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> lis
     given = list(options)
     if dialect.as_sbatch:
         return [option_text(*each) for each in given]
-    spelling, known = SPELLINGS[dialect.name], dict(given)
+    spelling, values = SPELLINGS[dialect.name], dict(given)
     words: list[str] = []
     resources: list[str] = []
     for name, value in given:
-        its_words = _own(name, value) if name.startswith("-") else _spelt(name, value, known, spelling)
+        its_words = _own(name, value) if name.startswith("-") else _spelt(name, value, values, spelling)
         if its_words[:1] == ["-l"]:
             resources += its_words[1:]
         else:
@@ -544,8 +544,8 @@ def _own(name: str, value: str | None) -> list[str]:
     return [name, *([] if value is None else value.split() if name in _SEVERAL else [value])]
 
 
-def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelling: Spelling) -> list[str]:
-    """An option by our name; `known`: all of them. Raises UnspeltError."""
+def _spelt(name: str, value: str | None, values: Mapping[str, str | None], spelling: Spelling) -> list[str]:
+    """An option by our name; `values`: those of all. Raises UnspeltError."""
     theirs, text = _option(name, value, spelling), _theirs(name, value, spelling)
     if theirs is None or (text is None and value is not None):
         raise UnspeltError(option_text(name, value), theirs or "")
@@ -554,17 +554,17 @@ def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelli
         return [option, resource if text is None else f"{resource}={text}"]
     named_array = spelling.names["array"] == spelling.names["job-name"]
     if name == "array" and named_array:
-        return [option, indexed(known.get("job-name") or "", text or "")]
-    if name == "job-name" and named_array and "array" in known:
+        return [option, indexed(values.get("job-name") or "", text or "")]
+    if name == "job-name" and named_array and "array" in values:
         return []
     return [option, *([] if text is None else text.split() if name == "array" else [text])]
 
 
 def _option(name: str, value: str | None, spelling: Spelling) -> str | None:
     """One without a value is a flag: Grid Engine's -cwd stands for our chdir, too."""
-    known = [spelling.names.get(name, ""), *(theirs for theirs, ours in spelling.also.items() if ours == name)]
-    flags = {*spelling.flags.split(), *(each for each in known if " " in each and not each.startswith("-l "))}
-    return next((each for each in known if each and (each in flags) is (value is None)), None)
+    names = [spelling.names.get(name, ""), *(theirs for theirs, ours in spelling.also.items() if ours == name)]
+    flags = {*spelling.flags.split(), *(each for each in names if " " in each and not each.startswith("-l "))}
+    return next((each for each in names if each and (each in flags) is (value is None)), None)
 
 
 def indexed(name: str, tasks: str) -> str:
@@ -583,10 +583,10 @@ def _theirs(name: str, value: str | None, spelling: Spelling) -> str | None:
 
 def _log(path: str, patterns: Mapping[str, str]) -> str | None:
     """None where the system has no such pattern."""
-    known = {**patterns, "%%": "%"}
-    if any(found not in known for found in re.findall(r"%.", path)):
+    letters = {**patterns, "%%": "%"}
+    if any(each not in letters for each in re.findall(r"%.", path)):
         return None
-    filled = re.sub("%.", lambda found: known[found[0]], path)
+    filled = re.sub("%.", lambda match: letters[match[0]], path)
     return f":{filled}" if ":" in filled and "$JOB_ID" in patterns.values() else filled  # else it is a host's
 
 

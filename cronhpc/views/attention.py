@@ -50,8 +50,8 @@ def grouped(rows: Iterable[Notice]) -> list[Notice]:
     causes: dict[tuple[object, ...], list[Notice]] = {}
     for row in rows:
         causes.setdefault((row.kind, row.cause or row.what, row.at), []).append(row)
-    told = ([_with_others(rows)] if len(rows) >= _ALIKE.get(kind, 4) else rows for (kind, *_), rows in causes.items())
-    return [row for rows in told for row in rows]
+    folded = ([_with_others(rows)] if len(rows) >= _ALIKE.get(kind, 4) else rows for (kind, *_), rows in causes.items())
+    return [row for rows in folded for row in rows]
 
 
 _ALIKE: dict[object, int] = {"trouble": 2}  # rows by kind, else 4: fewer are shown one by one
@@ -261,7 +261,7 @@ def _failed(entry: EntryStatus, last: HistoryRun) -> Notice:
 
 def troubles(known: Status, name: str = "") -> list[Trouble]:
     """What a tick could not do (for that entry or switch), each thing once: not what an entry's last run tells."""
-    told = {
+    of_last_runs = {
         (each.name, text.one_line(each.last.detail))
         for each in known.entries
         if each.last and each.last.result == Result.REFUSED and not each.suspended
@@ -269,7 +269,7 @@ def troubles(known: Status, name: str = "") -> list[Trouble]:
     rows = [
         row
         for row in known.trouble
-        if row.done == Done.PASSING or (row.entry, text.one_line(row.detail)) not in told
+        if row.done == Done.PASSING or (row.entry, text.one_line(row.detail)) not in of_last_runs
         if name in {"", _whom(row)}
     ]
     return list({(_whom(row), row.decision, row.detail): row for row in rows}.values())  # successor and spare: one

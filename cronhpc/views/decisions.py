@@ -42,7 +42,7 @@ def _value_of(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
         case "switch":
             return decision.switch.name
         case "jobs":
-            return [job.shown for job in decision.jobs]
+            return [job.shown_id for job in decision.jobs]
         case "why":
             return getattr(decision, "why", "") or getattr(decision, "detail", "")
     name = _ATTRIBUTES.get(key, key)
@@ -271,12 +271,12 @@ def deeds(order: Order, outcomes: Sequence[Outcome], queue: Queue) -> list[JobDe
     """What became of the jobs of an order: by the tick that followed, and of the others by the queue as it found it."""
     done: dict[str, JobDeed] = {}  # a job that waits for its slot is reached by a switch, and withdrawn as well
     for each in (each for outcome in outcomes for each in _done_by(order, outcome)):
-        if each.job.shown not in done or done[each.job.shown].trouble:
-            done[each.job.shown] = each
+        if each.job.shown_id not in done or done[each.job.shown_id].trouble:
+            done[each.job.shown_id] = each
     live = grouped((job for job in queue.jobs if job.live), lambda job: job.id)
     spared = _spared(outcomes)
     others = (
-        (job, _otherwise(order, job, live.get(job.id, []), spared)) for job in order.before if job.shown not in done
+        (job, _otherwise(order, job, live.get(job.id, []), spared)) for job in order.before if job.shown_id not in done
     )
     return [*done.values(), *(JobDeed(job, deed) for job, deed in others if deed is not None)]
 
@@ -316,7 +316,7 @@ def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Dee
         return Deed.ENDING
     if order.kind == "pause":
         return Deed.HELD_BEFORE if job.held else Deed.RUNS_ON
-    return spared.get(job.shown) or spared.get(job.id)
+    return spared.get(job.shown_id) or spared.get(job.id)
 
 
 _SENTENCES = {
@@ -360,7 +360,7 @@ def deed_lines(deeds: Iterable[JobDeed], now: int) -> list[str]:
 
 def _deed_line(rows: list[JobDeed], now: int) -> str:
     first = rows[0]
-    job_id = first.job.shown if first.done is Deed.RUNS_ON and len(rows) == 1 else first.job.id
+    job_id = first.job.shown_id if first.done is Deed.RUNS_ON and len(rows) == 1 else first.job.id
     job = f"{job_id} ({text.name(first.job.name)})" if first.job.name else job_id
     if first.trouble:
         return f"job {job} was not {first.done}: {text.one_line(first.trouble)}"

@@ -107,7 +107,7 @@ def facts(
         trouble=trouble if ticked else _still_wanted(before, plan),
         switches=tuple(
             replace(_with_jobs(_switch(each, world, about.directory), plan, world), unmatched=nameless.get(each.title))
-            for each in world.switches.found
+            for each in world.switches.listed
         ),
         attention=(),
         seen=world.now,

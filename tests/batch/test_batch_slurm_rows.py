@@ -42,7 +42,7 @@ PLAIN = ("7", "RUNNING", "None", "100", "90", "N/A", "cpu", "abc", "cpu1", "job"
 
 @pytest.fixture(scope="module")
 def real() -> dict[str, Job]:
-    return {job.shown: job for job in queue_rows(sample("squeue_22.05.txt"), MARK)}
+    return {job.shown_id: job for job in queue_rows(sample("squeue_22.05.txt"), MARK)}
 
 
 def test_every_row_of_the_real_sample_is_a_job_and_alike_tasks_are_one(real: dict[str, Job]) -> None:
@@ -114,7 +114,7 @@ def test_times_are_epoch_seconds_and_a_plan_is_no_end(real: dict[str, Job]) -> N
 
 
 def test_the_hand_made_26_05_sample_with_a_cluster_line() -> None:
-    jobs = {job.shown: job for job in queue_rows(sample("squeue_26.05_like_handmade.txt"), MARK)}
+    jobs = {job.shown_id: job for job in queue_rows(sample("squeue_26.05_like_handmade.txt"), MARK)}
     assert set(jobs) == {"7001", "7002_[3-4]", "7003", "7004"}
     assert jobs["7001"].token_of("d1") == "link 1901000000 f00"
     assert (jobs["7003"].state, jobs["7003"].held) == ("PENDING", True)

@@ -32,7 +32,7 @@ def recorded(name: str) -> str:
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Job]:
     rows, details = grid_engine.rows(recorded("sge-qstat-u.xml")), grid_engine.details(recorded("sge-qstat-j.xml"))
-    return {job.shown: job for job in grid_engine.jobs(rows, details, frozenset({"339"}), NOW)}
+    return {job.shown_id: job for job in grid_engine.jobs(rows, details, frozenset({"339"}), NOW)}
 
 
 def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:

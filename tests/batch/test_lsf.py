@@ -362,7 +362,7 @@ def test_what_is_known_by_the_minute_ended_in_its_last_second(printed: str, ende
 
 def test_a_task_of_an_array_is_listed_as_ours() -> None:
     found = job(jobindex="3", job_name="arr[3]")
-    assert (found.shown, found.name) == ("361_3", "arr")
+    assert (found.shown_id, found.name) == ("361_3", "arr")
 
 
 def test_older_versions_part_fields_by_a_mark_and_a_name_may_hold_it() -> None:

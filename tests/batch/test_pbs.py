@@ -31,7 +31,7 @@ def altered(name: str, number: str, **facts: object) -> list[pbs.Row]:
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Job]:
-    return {job.shown: job for job in pbs.jobs(recorded("pbs-qstat-tf.json"), {})}
+    return {job.shown_id: job for job in pbs.jobs(recorded("pbs-qstat-tf.json"), {})}
 
 
 def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
@@ -48,7 +48,7 @@ def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
 
 
 def test_an_array_is_one_row_where_its_tasks_were_not_asked_for() -> None:
-    found = {job.shown: job for job in pbs.jobs(recorded("pbs-qstat-f.json"), {})}
+    found = {job.shown_id: job for job in pbs.jobs(recorded("pbs-qstat-f.json"), {})}
     assert found["715"].held_by_user
 
 
@@ -81,7 +81,7 @@ def test_tasks_that_run_are_rows_of_their_own_and_those_that_have_ended_are_none
         for row in recorded("pbs-qstat-tf.json")
         if row.name in states
     ]
-    assert {job.shown: job.state for job in pbs.jobs(rows, {})} == {"715_2": "RUNNING", "715_3": "PENDING"}
+    assert {job.shown_id: job.state for job in pbs.jobs(rows, {})} == {"715_2": "RUNNING", "715_3": "PENDING"}
 
 
 def test_a_comment_that_was_changed_later_counts(jobs: dict[str, Job]) -> None:

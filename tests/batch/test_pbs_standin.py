@@ -66,7 +66,7 @@ def test_a_line_a_job_is_as_recorded_too() -> None:
 
 def test_what_reads_the_server_reads_it() -> None:
     rows = pbs.rows({"Jobs": printed(0)})
-    shown = {job.shown: (job.state, job.reason) for job in pbs.jobs(rows, {})}
+    shown = {job.shown_id: (job.state, job.reason) for job in pbs.jobs(rows, {})}
     assert shown["339"] == ("PENDING", "JobHeldUser")
     assert shown["340"] == ("PENDING", "BeginTime")
     assert shown["341"] == ("RUNNING", "")

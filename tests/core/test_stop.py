@@ -744,7 +744,7 @@ ODD = ["new\nline", "\x1b[31mred\x1b[0m", "\udcff\udcfe", "a\u202eb", "x" * 255,
 def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) -> None:
     w = on(name, jobs=(job(8, name=name),), entries=(entry(job_name=name),), states={"e": state("13:00")})
     told = [*alerts.conditions(w, {}, (), {}), *unmatched(on(name, jobs=()))]
-    texts = [w.switches.found[0].in_words, *(str(getattr(each, "text", each)) for each in told)]
+    texts = [w.switches.listed[0].in_words, *(str(getattr(each, "text", each)) for each in told)]
     texts += [d.detail for d in plan(w).decisions if hasattr(d, "detail")]
     assert len(texts) >= 4
     assert all(text.isprintable() and len(text) < 600 for text in texts)

@@ -87,7 +87,7 @@ def test_a_switch_stands_as_long_as_it_says_and_blames_nobodys_clock(tmp_path: P
     now = real()
     os.utime(folder / "x", (now + ahead, now + ahead))  # just made, by that clock
     found = switches.scan([("kill", folder)], [], now, None, DiskClock(ahead, folder.stat().st_dev))
-    assert [(each.since, each.expires) for each in found.found] == [(now, now + 120)]
+    assert [(each.since, each.expires) for each in found.listed] == [(now, now + 120)]
     assert found.problems == ()
 
 

@@ -39,7 +39,7 @@ def cron(tmp_path: Path) -> Path:
 
 
 def seen(listing: Switches) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
-    return listing.found, listing.unknown
+    return listing.listed, listing.unknown
 
 
 def kill_switches(cron: Path) -> tuple[Switch, ...]:
@@ -207,7 +207,7 @@ def test_backups_of_editors_are_no_switches_and_are_named(cron: Path) -> None:
     for name in ("train~", "#train#"):
         (cron / "kill" / name).touch()
     found = scan([("kill", cron / "kill")], [], NOW)
-    assert found.found == ()
+    assert found.listed == ()
     assert sorted(str(p) for p in found.problems) == [
         "kill/#train#: W501 #train#: an editor's backup, no switch. Remove it, or rename it.",
         "kill/train~: W501 train~: an editor's backup, no switch. Remove it, or rename it.",
@@ -296,8 +296,8 @@ def test_an_expiry_that_cannot_be_read_is_reported_and_the_switch_stands(cron: P
     (cron / "kill" / "x").write_text(f"expires: {text}")
     dated(cron / "kill" / "x")
     found = scan([("kill", cron / "kill")], [], NOW)
-    assert [(s.name, s.expires is None or s.expires <= 253402300799) for s in found.found] == [("x", True)]
-    if found.found[0].expires is None:
+    assert [(s.name, s.expires is None or s.expires <= 253402300799) for s in found.listed] == [("x", True)]
+    if found.listed[0].expires is None:
         assert [p.code for p in found.problems] == ["W503"]
 
 
@@ -310,7 +310,7 @@ def test_a_date_in_the_future_is_reported(cron: Path, instant: int) -> None:
     (cron / "kill" / "x").touch()
     dated(cron / "kill" / "x", instant)
     found = scan([("kill", cron / "kill")], [], NOW)
-    assert [s.name for s in found.found] == ["x"]
+    assert [s.name for s in found.listed] == ["x"]
     assert [p.code for p in found.problems] == ["W502"]
 
 
@@ -513,7 +513,7 @@ def test_a_polled_file_that_was_made_stands_though_no_stat_sees_it_yet(
 ) -> None:
     (cron / "polled").touch()
     stale_stats(monkeypatch, None)
-    (found,) = scan([], [("t", cron / "polled")], NOW).found
+    (found,) = scan([], [("t", cron / "polled")], NOW).listed
     assert (found.name, found.by) == ("t", "unknown")
 
 
@@ -530,4 +530,4 @@ def test_a_polled_file_in_a_folder_that_may_be_entered_and_not_listed_is_found_b
     monkeypatch.setattr("cronhpc.store.switches.os.open", opened)
     assert seen(scan([], [("t", cron / "polled")], NOW)) == ((), ())
     (cron / "polled").touch()
-    assert [s.name for s in scan([], [("t", cron / "polled")], NOW).found] == ["t"]
+    assert [s.name for s in scan([], [("t", cron / "polled")], NOW).listed] == ["t"]

@@ -75,7 +75,7 @@ def test_a_folder_that_another_has_led_to_is_unknown_and_nothing_of_it_is_said(
 ) -> None:
     lead(team)
     found = scan([("kill", team / "kill")], [("t", team / "kill" / "token")], NOW)
-    assert found.found == ()
+    assert found.listed == ()
     assert found.unknown == (str(team / "kill"), str(team / "kill" / "token"))
     assert [each.code for each in found.problems] == ["E320", "E320"]
     assert why in found.problems[0].what
@@ -148,7 +148,7 @@ def test_what_nobody_led_astray_is_listed(team: Path, lead: Callable[[Path], Non
     lead(team)
     (team / "kill" / "x").write_text("why")
     found = scan([("kill", team / "kill")], [("t", team / "kill" / "x"), ("u", team / "kill" / "none")], NOW)
-    assert [(each.name, each.reason) for each in found.found] == [("x", "why"), ("t", "why")]
+    assert [(each.name, each.reason) for each in found.listed] == [("x", "why"), ("t", "why")]
     assert found.unknown == ()
     assert unset_switch(team / "kill", "x")
 
@@ -178,7 +178,7 @@ def test_a_private_file_that_was_moved_there_stops_and_its_words_are_not_shown(t
     (team / "kill").mkdir()
     (team.parent / "private" / "token").rename(team / "kill" / "x")
     (team / "kill" / "x").chmod(0o600)
-    [switch] = _said(team).found
+    [switch] = _said(team).listed
     assert "SECRET" not in switch.reason
     assert "alone to read" in switch.reason
     assert switch.expires == 1577836800  # 2020: when it expires counts all the same
@@ -189,7 +189,7 @@ def test_what_another_group_may_read_is_not_shown_to_this_one(team: Path) -> Non
     path = team / "kill" / "x"
     path.write_text("SECRET\nexpires: SECRET")
     path.chmod(0o640)
-    assert "SECRET" in _said(team).found[0].reason
+    assert "SECRET" in _said(team).listed[0].reason
     os.chown(path, 0, CAROL)
     assert "SECRET" not in str(_said(team))
 
@@ -197,5 +197,5 @@ def test_what_another_group_may_read_is_not_shown_to_this_one(team: Path) -> Non
 def test_a_second_name_of_a_file_does_not_say_what_is_in_it(team: Path) -> None:
     (team / "kill").mkdir()
     (team / "kill" / "x").hardlink_to(team.parent / "private" / "token")
-    [switch] = _said(team).found
+    [switch] = _said(team).listed
     assert "SECRET" not in switch.reason

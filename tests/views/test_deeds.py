@@ -25,7 +25,7 @@ def ordered(
     ]
     assert w.queue is not None
     became = deeds(Order(kind, frozenset({name}), before), outcomes, w.queue)
-    return [" ".join(filter(None, (str(each.done), each.job.shown, each.trouble))) for each in became]
+    return [" ".join(filter(None, (str(each.done), each.job.shown_id, each.trouble))) for each in became]
 
 
 DEEDS: dict[str, tuple[list[str], list[str]]] = {

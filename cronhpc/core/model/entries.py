@@ -141,7 +141,7 @@ _LONGEST_NAME = 80  # characters
 class Switches:
     """What lies in the switch folders. Expired ones are among them: whoever acts compares `expires` with now."""
 
-    found: tuple[Switch, ...] = ()
+    listed: tuple[Switch, ...] = ()
     unknown: tuple[str, ...] = ()  # folders (or files) that could not be looked at: not the same as empty
     problems: tuple[Problem, ...] = ()  # files that are no switches, dates that cannot be
 

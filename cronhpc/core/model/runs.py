@@ -202,9 +202,9 @@ class JobEnd:
 
     def row(self, key: Key, name: str, job_id: str | None, now: int) -> HistoryRow:
         """What is known of it, and of which attempt it is the end."""
-        known: Any = set_fields(self) | {"result": str(self.result)}
-        known |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
-        row: HistoryRow = known | {"job": job_id, "by_hand": key.by_hand, "at": now}
+        fields: Any = set_fields(self) | {"result": str(self.result)}
+        fields |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
+        row: HistoryRow = fields | {"job": job_id, "by_hand": key.by_hand, "at": now}
         return row
 
 
@@ -433,7 +433,7 @@ class Job:
     failed: str = ""  # in the row that speaks for an array: its tasks that failed, as sbatch takes them
 
     @property
-    def shown(self) -> str:
+    def shown_id(self) -> str:
         """The id as squeue prints it."""
         return f"{self.id}_{self.tasks}" if self.tasks else self.id
 

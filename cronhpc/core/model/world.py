@@ -319,13 +319,13 @@ class World:
 
     def standing(self, kind: str) -> list[Switch]:
         """The switches of that kind (kill, pause) that act now."""
-        return [switch for switch in self.switches.found if switch.kind == kind and not switch.expired(self.now)]
+        return [switch for switch in self.switches.listed if switch.kind == kind and not switch.expired(self.now)]
 
     def jobs(self) -> dict[str, list[Job]]:
         """The rows of the queue by job id: of an array one a task. Empty also where the queue is unknown."""
         return self.once(_rows_by_job)
 
-    def known(self) -> dict[str, Entry]:
+    def entries_by_id(self) -> dict[str, Entry]:
         """Entries and series by the id that claims carry."""
         return self.once(_entries_by_id)
 
