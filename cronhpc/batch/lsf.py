@@ -558,10 +558,8 @@ class Lsf(ByCommands):
         }
 
     def _past(self, job_ids: Sequence[str]) -> list[Past]:
-        rows: list[Past] = []
-        for some in chunks(job_ids):
-            rows += past(self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), our_clock())
-        return rows
+        answers = (self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]) for some in chunks(job_ids))
+        return [job for answer in answers for job in past(answer, our_clock())]
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         names = [each.ended_by for each in self._past([job_id]) if each.submitted >= since - _MINUTE]

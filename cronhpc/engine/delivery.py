@@ -38,7 +38,7 @@ Way = Callable[[Sequence["Alert"]], tuple[int, str]]
 VERSION = 1  # of the keys that a program gets
 _T = TypeVar("_T")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_SHOWN = 200  # characters of what a command said
+_MOST_LETTERS = 200  # characters of what a command said
 _SUBJECT = 150  # characters
 _LINES, _LOGS, _COLUMNS = 10, 5, 300  # of a log that a message quotes; logs; characters of a line
 _DISCORDS_MOST = 1900  # characters
@@ -301,9 +301,9 @@ def _variables(fields: Mapping[str, Any]) -> dict[str, str]:
 def _harmless(message: str) -> str:
     """The end of what a program said: one line of whole words, without any address, which may hold a secret."""
     words = " ".join(_URL.sub("(an address)", message).split())
-    if len(words) <= _SHOWN:
+    if len(words) <= _MOST_LETTERS:
         return words
-    end = words[-_SHOWN:]
+    end = words[-_MOST_LETTERS:]
     return f"… {end.partition(' ')[2] or end}"
 
 

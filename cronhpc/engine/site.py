@@ -308,7 +308,7 @@ def by_its_disks_clock(site: Site, now: int) -> Site:
     if site.clock_verified:
         off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
         ahead += off if abs(off) > _CORRECTED else 0
-    if abs(ahead) >= _TOLD:
+    if abs(ahead) >= _NOTABLE:
         way = "ahead of" if ahead > 0 else "behind"
         what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
         counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
@@ -317,4 +317,4 @@ def by_its_disks_clock(site: Site, now: int) -> Site:
     return replace(site, disk_clock=replace(clock, ahead=ahead if abs(ahead) <= _FAR else 0))
 
 
-_CORRECTED, _TOLD = 60, 30  # seconds
+_CORRECTED, _NOTABLE = 60, 30  # seconds

@@ -129,8 +129,8 @@ def _unless(ours: str) -> str:
 
 
 def _of_unless(theirs: str) -> str | None:
-    one = r"hname!='?([\w.-]+)'?"
-    return ",".join(re.findall(one, theirs)) if re.fullmatch(rf"select\[{one}(?: && {one})*\]", theirs) else None
+    node = r"hname!='?([\w.-]+)'?"
+    return ",".join(re.findall(node, theirs)) if re.fullmatch(rf"select\[{node}(?: && {node})*\]", theirs) else None
 
 
 _TASKS = r"[1-9]\d*(?:-\d+(?::\d+)?)?"  # one span, as `-t` has it
@@ -444,7 +444,7 @@ def _ours(name: str, value: str | None, spelling: Spelling) -> str | None:
     if name in _LOGS:
         back = {theirs: ours for ours, theirs in spelling.patterns.items() if ours != "%A"}
         return re.sub(
-            "|".join(map(re.escape, back)), lambda one: back[one[0]], re.sub(spelling.host or "^$", "", value)
+            "|".join(map(re.escape, back)), lambda match: back[match[0]], re.sub(spelling.host or "^$", "", value)
         )
     return spelling.forms[name].read(value) if name in spelling.forms else value
 

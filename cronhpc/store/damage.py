@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cronhpc.store.memory import Memory
 
 
-_SHOWN = 86400  # seconds for which `status` goes on to say what one tick has found
+_STAYS_NEWS = 86400  # seconds for which `status` goes on to say what one tick has found
 _SAFE = "No slot runs twice: the claims hold what was submitted."
 
 
@@ -61,7 +61,7 @@ def _is_news(mark: Sequence[Any] | None, now: int, *, new: bool, reported_too: b
     if new or mark is None:
         return new
     since, reported, *_ = mark
-    return not reported or (reported_too and 0 <= now - since < _SHOWN)
+    return not reported or (reported_too and 0 <= now - since < _STAYS_NEWS)
 
 
 def others(state: Path) -> Iterator[Problem]:
@@ -96,8 +96,8 @@ def _flaw_of_environment(path: Path) -> str:
     except OSError as error:
         return f"cannot be read ({error.strerror}): runs get the environment of whoever calls the tick."
     if variables is None:
-        what = "is empty, cut off, or none of ours: runs get the environment of whoever calls the tick."
-        return what if os.path.lexists(path) else ""
+        flaw = "is empty, cut off, or none of ours: runs get the environment of whoever calls the tick."
+        return flaw if os.path.lexists(path) else ""
     return f"holds variables that no program can get, and runs do without: {decode.places(lost)}." if lost else ""
 
 

@@ -246,13 +246,13 @@ def _tuple(value: Any, schema: tuple[Any, ...], at: str) -> Decoded:
     return GONE, (at,)
 
 
-_SAID = 3  # places that a message names
+_NAMED = 3  # places that a message names
 
 
 def places(invalid: Sequence[str]) -> str:
     """Where something was left out, for a message: printable, and not long."""
-    named = [each[:80].encode("ascii", "replace").decode() if each.isprintable() else "?" for each in invalid[:_SAID]]
-    more = f" and {len(invalid) - _SAID} more" if len(invalid) > _SAID else ""
+    named = [each[:80].encode("ascii", "replace").decode() if each.isprintable() else "?" for each in invalid[:_NAMED]]
+    more = f" and {len(invalid) - _NAMED} more" if len(invalid) > _NAMED else ""
     return f"{', '.join(dict.fromkeys(named))}{more}"
 
 

@@ -194,8 +194,8 @@ def _create(path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
         if isinstance(error, FileExistsError):
             return False
         if error.errno in _NO_LINKS:
-            what = "this file system knows no hard links, which cronhpc needs"
-            raise OSError(errno.EOPNOTSUPP, what, str(path)) from error
+            lack = "this file system knows no hard links, which cronhpc needs"
+            raise OSError(errno.EOPNOTSUPP, lack, str(path)) from error
         raise _of(path, error) from error
     finally:
         _forget(temporary)

@@ -113,12 +113,8 @@ def lives(facts: Facts) -> bool | None:
 
 def session(leader: int) -> list[int]:
     """All processes of the session that `leader` began, it included."""
-    processes = []
-    for name in os.listdir("/proc"):
-        fields = _stat(name) if name.isdecimal() else None
-        if fields and fields[_SESSION] == str(leader) and fields[_STATE] not in "ZX":
-            processes.append(int(name))
-    return processes
+    stats = ((int(name), _stat(name)) for name in os.listdir("/proc") if name.isdecimal())
+    return [pid for pid, row in stats if row and row[_SESSION] == str(leader) and row[_STATE] not in "ZX"]
 
 
 def send(pids: list[int], number: int) -> None:
