@@ -146,7 +146,7 @@ def _same(form: str) -> Form:
 
 def _span_and_limit(ours: str) -> str | None:
     """`1-5%2` as two options of Grid Engine's: `1-5 -tc 2`."""
-    return ours.replace("%", " -tc ", 1) if re.fullmatch(f"{_TASKS}(?:%.*)?", ours) else None
+    return ours.replace("%", " -tc ", 1) if re.fullmatch(rf"{_TASKS}(?:%\d+)?", ours) else None
 
 
 # --- the systems -----------------------------------------------------------------------------------------------------

@@ -98,6 +98,8 @@ def test_options_become_words_of_the_submitting_command(
     [
         pytest.param(GRID_ENGINE, "array", "0-4", id="tasks of Grid Engine begin at 1"),
         pytest.param(GRID_ENGINE, "array", "1,3", id="a list of tasks"),
+        pytest.param(GRID_ENGINE, "array", "1-5%", id="a limit of tasks that is none: the next word would be it"),
+        pytest.param(GRID_ENGINE, "array", "1-5%2 -h", id="more words behind a limit of tasks"),
         pytest.param(PBS, "output", "/l/%j.out", id="a log named after a job's id"),
         pytest.param(LSF, "mem", "4G", id="memory, whose unit is the site's"),
         pytest.param(PBS, "time", "soon", id="no time"),
