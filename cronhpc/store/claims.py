@@ -66,6 +66,7 @@ class _File:
     ending: Any = decode.GONE  # a JobEnd, as far as it can be read; GONE: it has not ended
     retry_at: Instant | None = None
     due: Instant = 0
+    version: int = VERSION  # what is no number is no work of ours
 
 
 _CUT_OFF = _File()  # what is in one of which the name alone says that it is claimed

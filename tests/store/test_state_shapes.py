@@ -283,6 +283,15 @@ def test_a_claim_that_tells_nothing_may_have_run(tmp_path: Path, suffix: str, da
         assert claims.exists(key), "another has gone further"
 
 
+@pytest.mark.parametrize("suffix", ["", ".id"])
+def test_a_claim_whose_version_is_no_number_is_told(tmp_path: Path, suffix: str) -> None:
+    claims, key = Claims(tmp_path), Key("backup", 1795831800)
+    claims.make(key, "backup", "me", NOW)
+    (tmp_path / f"{key}{suffix}").write_bytes(written({**MADE, "id": "7", "version": "1"}))
+    (found,) = claims.read(set())
+    assert (found.job_id, claims.invalid) == ("7", [f"{key}{suffix}"])
+
+
 def test_a_step_that_another_tick_has_taken_further_meanwhile_is_not_damaged(tmp_path: Path) -> None:
     claims, key = Claims(tmp_path), Key("backup", 1795831800)
     (tmp_path / str(key)).write_bytes(written(MADE))
