@@ -283,6 +283,13 @@ def test_scripts_that_sbatch_would_not_take(bench: Bench, data: bytes | None, er
     assert bench.local.queue().jobs == ()
 
 
+def test_the_fix_of_a_refused_script_can_be_pasted(bench: Bench) -> None:
+    path = bench.folder / "my job"
+    path.write_bytes(b"#!/bin/bash\r\n")
+    with pytest.raises(Refused, match=f"dos2unix '{re.escape(str(path))}',"):
+        bench.local.submit(Submission(str(path)))
+
+
 def test_arrays_are_refused_whoever_asks_for_one(bench: Bench) -> None:
     with pytest.raises(Refused, match="no arrays"):
         bench.submit("true", options=("--array=0-3",))

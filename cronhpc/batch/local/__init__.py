@@ -416,6 +416,7 @@ _LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of eac
 
 def read_script(path: str) -> bytes:
     """The script's bytes, refused where sbatch would refuse them. Raises Refused, Unreachable."""
+    from cronhpc.script.advice import word
     from cronhpc.script.header import first_lines
 
     try:
@@ -425,7 +426,7 @@ def read_script(path: str) -> bytes:
         raise Unreachable(f"{path}: cannot be read: {error.strerror}") from None
     if len(script) > _LARGEST:
         raise Refused(f"{path}: job script exceeds size limit of {_LARGEST} bytes. Put its data into a file of its own")
-    for wrong in first_lines(script, LOCAL, path):
+    for wrong in first_lines(script, LOCAL, word(path)):
         raise Refused(f"{path}: {wrong.what} {wrong.fix}")
     return script
 
