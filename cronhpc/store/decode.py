@@ -389,7 +389,7 @@ class Records:
             return instant
         if isinstance(kind := names.get(hint), EnumType) and isinstance(value, str):
             return kind(value)
-        if isinstance(names.get(hint), type) and hint not in _KINDS:
+        if is_dataclass(kind):
             return self.exact(names[hint], value, at)
         if type(value) is not _KINDS.get(hint) or (type(value) is int and abs(value) >= _MOST):
             raise MisfitError(at)

@@ -91,6 +91,7 @@ def test_a_part_of_another_kind_is_named_wherever_it_stands() -> None:
         (("entries", 0, "last"), {}),
         (("entries", 0, "next"), "9999-99-99T00:00:00Z"),
         (("batch", "answers"), 1),
+        (("chain", "via"), {}),
         (("entries",), {}),
     ],
 )
