@@ -57,20 +57,24 @@ def _unfinished(console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
         names = Claims(paths.claims).names()
     except FileNotFoundError:  # nothing was ever claimed here
         return []
+    asked = {str(key) for key in names if not entry or key.entry == entry_id(entry)}
     try:
-        kept = memory.load(paths.entries)
-        written = {each.partition(" ")[0] for each in kept.scheduler.noted}
-        written |= {state.finished for state in kept.entries.values()}
-        if not any(str(key) not in written and (not entry or key.entry == entry_id(entry)) for key in names):
+        if not asked or asked <= _written(memory.load(paths.entries)):
             return []
         from cronhpc.core.plan import plan
         from cronhpc.engine.read import read_world
 
         world = read_world(console.site(), console.now).world
-    except CronhpcError as error:  # history is there to be read also where the batch system is not
+    except (CronhpcError, OSError) as error:  # history is there to be read also where the rest is not
         console.complain(f"what has not ended yet is not shown: {error}")
         return []
     return unfinished(world, plan(world))
+
+
+def _written(kept: memory.Memory) -> set[str]:
+    """The claims, as texts, whose ends history has."""
+    noted = {each.partition(" ")[0] for each in kept.scheduler.noted}
+    return noted | {state.finished for state in kept.entries.values()}
 
 
 # --- a job's id in place of a name ------------------------------------------------------------------------------------

@@ -328,6 +328,18 @@ def test_a_disk_that_is_nearly_full_is_told_before_it_is_too_late(
     assert said.count("fine again: the disk") == 1
 
 
+def test_history_can_be_read_where_what_ticks_keep_cannot(shell: Shell) -> None:
+    past(shell)
+    claims = Claims(shell.cron / "state" / "claims")
+    claims.make(Key("backup", NOW - NOW % 60), "backup", "a:1:2", NOW)
+    kept = shell.cron / "state" / "entries.json"
+    kept.unlink(missing_ok=True)
+    kept.mkdir()
+    said = shell("history", "--json")
+    assert [run["job"] for run in said.json["runs"]] == ["7"]
+    assert "what has not ended yet is not shown" in said.err
+
+
 def test_history_is_there_where_nothing_was_ever_claimed(shell: Shell) -> None:
     past(shell)
     (shell.cron / "state" / "claims").rmdir()
