@@ -219,7 +219,7 @@ def blocked(entry: EntryStatus) -> str:
         return "stopped" if series.no_next else "ended"
     if series and series.no_next:
         return "last piece"
-    if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED}:
+    if reason in {Reason.STOPPED, Reason.PAUSED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED}:
         return str(reason)
     return ""
 

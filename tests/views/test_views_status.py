@@ -868,6 +868,14 @@ def test_a_colleague_sees_the_silence_by_her_own_clock() -> None:
     assert shown[2] == "seen    as the owner's scheduler saw it today 14:07 (3 h ago)"
 
 
+@pytest.mark.parametrize(("kind", "word"), [("kill", "stopped"), ("pause", "paused")])
+def test_a_colleague_sees_what_the_last_tick_held_back_though_its_switch_is_lifted(kind: str, word: str) -> None:
+    held = facts_of(with_switch(Switch(kind, "backup", f"/home/alice/cron/{kind}/backup", "bob", at("12:00"))))
+    lifted = status.with_switches(of_json(json.loads(json.dumps(as_json(held)))), (), NOW)
+    [row] = [line for line in render(lifted, style(), from_file=True).splitlines() if line.startswith("backup ")]
+    assert row.split()[1] == word
+
+
 def outcomes(world: World, **done: object) -> list[Outcome]:
     decided = plan(world)
     return [Outcome(d, **done) if isinstance(d, Submit) else Outcome(d, Done.OK) for d in decided.decisions]  # type: ignore[arg-type]  # by name
