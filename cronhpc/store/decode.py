@@ -66,7 +66,7 @@ number, when = _between(0, _MOST), _between(0, LATEST)
 
 
 def watermark(value: object) -> Any:
-    """An instant; one beyond all dates is as a wrong clock's, and is dealt with as such (core/slots.py: FUTURE)."""
+    """An instant; one beyond all dates is as a wrong clock's, and is dealt with as such."""
     return LATEST if isinstance(value, int | float) and value > LATEST else when(value)
 
 
