@@ -81,7 +81,7 @@ def conditions(
     on_hold = next((each for each in left if not each.cause.at_work), None)
     if on_hold is not None:
         conditions.append(
-            Condition("chain rests", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why)
+            Condition("the chain", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why)
         )
     waits = (o.decision for o in outcomes if isinstance(o.decision, model.Wait))
     over = next((each for each in waits if each.reason is Reason.BUDGET and (each.slot or 0) <= world.now), None)

@@ -662,8 +662,15 @@ class Meanwhile:
 
     def objection(self) -> str:
         """Why the decision does not stand any more, in words; "" where it does."""
-        objections = (why for why, holds in _OBJECTIONS.get(type(self.decision), ()) if holds(self))
-        return next(objections, "").format(job=self.job or getattr(self.decision, "job_id", ""))
+        return self._first().format(job=self.job or getattr(self.decision, "job_id", ""))
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The same as a value, where more than its words depends on it."""
+        return why if isinstance(why := self._first(), Obstacle) else None
+
+    def _first(self) -> str:
+        return next((why for why, holds in _OBJECTIONS.get(type(self.decision), ()) if holds(self)), "")
 
 
 _OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool]]]] = {

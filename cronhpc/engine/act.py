@@ -145,7 +145,7 @@ class Actor(Submitter):
             return
         for it in since:
             row, why = it.decision, it.objection()
-            done, obstacle = Done.REFUSED if why else Done.OK, Obstacle.SHOWN if why == Obstacle.SHOWN else None
+            done = Done.REFUSED if why else Done.OK
             if failed and row.job_id and not row.gone:
                 done, why = Done.PASSING, failed
             elif not why:
@@ -157,7 +157,7 @@ class Actor(Submitter):
                     done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
                 else:
                     self._is_now(row.key, model.ClaimState.CLAIMED, None)
-            self.note(row, done, why, obstacle=obstacle)
+            self.note(row, done, why, obstacle=it.obstacle)
 
     # --- the chain
 

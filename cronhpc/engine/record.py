@@ -157,7 +157,6 @@ class _Keeper:
                 schedule_key=key,
                 next_slot=following if used <= self.world.now else None,  # behind claims that may be given back
                 watermark=max(min(used, self.world.now), believed),
-                missing=0,
             )
 
     def _used(self, name: str, slot: int) -> None:

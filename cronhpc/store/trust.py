@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from enum import StrEnum
 from pathlib import Path
 
 from cronhpc.core.model import Problem, Settings, SettingsError, command
@@ -177,11 +178,11 @@ class Trust:
         return next(filter(None, (self._by_list(path, status, writer) for writer in listed)), None)
 
     def _by_list(self, path: Path, status: os.stat_result, writer: Writer) -> Problem | None:
-        if writer.kind == "owning group":
+        if writer.kind is Party.OWNING_GROUP:
             return self._by_group(path, status.st_gid)
-        if writer.kind == "everyone":
+        if writer.kind is Party.EVERYONE:
             return self._writable(path, "everyone (by an ACL)", f"chmod o-w {word(path)}")
-        is_user = writer.kind == "user"
+        is_user = writer.kind is Party.USER
         if writer.id in self.owners if is_user else writer.id is not None and writer.id == self.gid:
             return None
         name = _clean(writer.name or (owner if is_user else group_name)(writer.id or 0))
@@ -370,11 +371,18 @@ _IS_GROUP = 0x40
 _CHANGES = 0x2 | 0x4 | 0x40 | 0x40000 | 0x80000  # write, append, delete a child, change the list, take ownership
 
 
+class Party(StrEnum):
+    USER = "user"
+    GROUP = "group"
+    OWNING_GROUP = "owning group"
+    EVERYONE = "everyone"
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """Someone beside the owner who may write."""
 
-    kind: str  # user | group | owning group | everyone
+    kind: Party
     id: int | None = None  # None: of a name that is not known here
     name: str = ""  # where the list says a name
 
@@ -403,7 +411,7 @@ def posix(raw: bytes) -> Iterator[Writer]:
 
     rows = list(struct.iter_unpack("<HHI", raw[4:]))
     mask = next((permissions for tag, permissions, _ in rows if tag == _MASK), 7)
-    kinds = {_USER: "user", _GROUP: "group", _GROUP_OBJ: "owning group"}
+    kinds = {_USER: Party.USER, _GROUP: Party.GROUP, _GROUP_OBJ: Party.OWNING_GROUP}
     for tag, permissions, number in rows:
         if tag in kinds and permissions & mask & _WRITE:
             yield Writer(kinds[tag], None if tag == _GROUP_OBJ else number)
@@ -418,12 +426,12 @@ def nfs4(raw: bytes) -> Iterator[Writer]:
             denied[whom] = denied.get(whom, 0) | mask
         elif kind == _ALLOW and mask & _CHANGES & ~denied.get(whom, 0):
             if who == "EVERYONE@":
-                yield Writer("everyone")
+                yield Writer(Party.EVERYONE)
             elif who == "GROUP@":
-                yield Writer("owning group")
+                yield Writer(Party.OWNING_GROUP)
             elif who != "OWNER@":
                 name = who.partition("@")[0]
-                yield Writer("group", group_id(name), name) if whom[1] else Writer("user", user_id(name), name)
+                yield Writer(Party.GROUP, group_id(name), name) if whom[1] else Writer(Party.USER, user_id(name), name)
 
 
 def _nfs4_rows(raw: bytes) -> Iterator[tuple[int, int, int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
@@ -130,8 +131,7 @@ def _cancel_line(facts: Mapping[str, Any], _: Style) -> Line:
     return "cancel", "yellow", f"job {facts['job']}: {text.one_line(facts['why'])}"
 
 
-def _link_line(facts: Mapping[str, Any], style: Style) -> Line:
-    verb = facts["decision"].removesuffix(" link")
+def _link_line(verb: str, facts: Mapping[str, Any], style: Style) -> Line:
     job = f" job {facts['job']}" if facts["job"] else ""
     at = f" {'to' if verb == 'move' else 'at'} {style.at(facts['at'])}" if facts["at"] else ""
     why = f": {text.one_line(facts['why'])}" if facts["why"] else ""
@@ -178,10 +178,10 @@ _KINDS: dict[type, _Kind] = {
     model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel_line),
     model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel_line),
     model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish_line),
-    model.KeepLink: _Kind("keep link", _LINK, _link_line),
-    model.SubmitLink: _Kind("submit link", _LINK, _link_line),
-    model.MoveLink: _Kind("move link", _LINK, _link_line),
-    model.CancelLink: _Kind("cancel link", _LINK, _link_line),
+    model.KeepLink: _Kind("keep link", _LINK, partial(_link_line, "keep")),
+    model.SubmitLink: _Kind("submit link", _LINK, partial(_link_line, "submit")),
+    model.MoveLink: _Kind("move link", _LINK, partial(_link_line, "move")),
+    model.CancelLink: _Kind("cancel link", _LINK, partial(_link_line, "cancel")),
     model.LeaveChain: _Kind("leave chain", ("why",), lambda facts, _: ("leave", "yellow", text.one_line(facts["why"]))),
     model.Stop: _Kind("stop", _STOP, _stop_line),
     model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold_line),

@@ -75,8 +75,7 @@ class Style:
     def whole(self, at: int) -> str:
         """With its day and zone: `Sat 28 Nov 04:00 CET`."""
         moment, _ = self._local(at)
-        text, zone_name = f"{self.day(at)} {_time_of_day(moment, seconds=False)}", f"{moment:%Z}"
-        return text if text.endswith(zone_name) else f"{text} {zone_name}"
+        return f"{self.day(at)} {moment:%H:%M %Z}"
 
     def day(self, at: int) -> str:
         """Only the day: `Sat 28 Nov`."""

@@ -200,6 +200,13 @@ def test_what_became_another_condition_of_its_entry_is_not_fine(before: str, aft
     assert over.text == f"fine again: {after} backup"
 
 
+def test_a_chain_that_goes_on_is_told_as_fine_again() -> None:
+    held = model.LeaveChain(model.LeaveCause.HELD, "job 7 is held by an administrator")
+    _, known = alerts.messages(alerts.conditions(world("14:00"), {}, [outcome(held)], {}), {}, 0, THERE)
+    (over,), _ = alerts.messages([], known, HOUR, THERE)
+    assert over.text == "fine again: the chain"
+
+
 def test_what_stood_of_an_entry_that_is_gone_is_over_and_not_fine() -> None:
     _, known = alerts.messages([FAILED], {}, 0, THERE)
     (said,), left = alerts.messages([], known, HOUR, {"another"})

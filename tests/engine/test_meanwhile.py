@@ -457,6 +457,44 @@ def test_a_tick_killed_after_an_end_and_before_its_record_loses_no_row_of_what_w
     assert [each for each in again.decisions if isinstance(each, Skip)] == [missed.decision]
 
 
+class Replacing(Batch):
+    """It cancels what runs, too, and notes what it is asked for in its order."""
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        assert not pending_only
+        self.cancelled += job_ids
+
+    def submit(self, _: Submission) -> str:
+        self.cancelled.append("submitted")
+        return "8"
+
+
+@pytest.mark.parametrize(
+    ("replaces", "asked", "end"),
+    [
+        pytest.param(("7",), ["7", "submitted"], "killed replaced by the slot", id="the run before makes room first"),
+        pytest.param((), ["submitted"], "", id="nothing is replaced: the run before goes on"),
+    ],
+)
+def test_with_overlap_replace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaces: tuple[str, ...], asked: list[str], end: str
+) -> None:
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    on_disk(claims, K, RELEASED, "7")
+    batch = Replacing((job(7, "RUNNING"),), None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    actor = Actor(site, world("14:30", claims=(claim("e", "14:00", RELEASED, "7"),)))
+    monkeypatch.setattr(actor, "_release_held", lambda _: None)
+    actor.submit([Submit(entry(output=False, error=False), LATER, Reason.SUBMIT, replaces=replaces)])
+    assert batch.cancelled == asked
+    job_ends = {each.key: each.job_end for each in claims.read(())}
+    assert job_ends[LATER] is None
+    before = job_ends[K]
+    assert (f"{before.result} {before.detail}" if before else "").startswith(end)
+    assert bool(before) == bool(end)
+
+
 # --- claimed, and too late --------------------------------------------------------------------------------------------
 
 

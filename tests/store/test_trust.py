@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc.store import trust
 from cronhpc.store.entries import fingerprint
-from cronhpc.store.trust import Trust, Writer, owner_ids
+from cronhpc.store.trust import Party, Trust, Writer, owner_ids
 
 ME = os.getuid()
 BOB, PROJ, OTHERS = 54321, 54322, 54323  # of nobody on this machine
@@ -349,14 +349,14 @@ def nfs4_list(*rows: tuple[int, int, int, str]) -> bytes:
 READ, WRITE = 0x1, 0x2
 NFS4 = {
     "the owner alone": ([(0, 0, 0x1601FF, "OWNER@"), (0, 0x40, READ, "GROUP@"), (0, 0, READ, "EVERYONE@")], []),
-    "everyone": ([(0, 0, WRITE, "EVERYONE@")], [Writer("everyone")]),
-    "the owning group": ([(0, 0x40, WRITE, "GROUP@")], [Writer("owning group")]),
-    "a user": ([(0, 0, WRITE, "nobody-here@site.org")], [Writer("user", None, "nobody-here")]),
-    "a user by number": ([(0, 0, WRITE, "54321")], [Writer("user", 54321, "54321")]),
-    "a group that may delete": ([(0, 0x40, 0x40, "proj-x@site.org")], [Writer("group", None, "proj-x")]),
+    "everyone": ([(0, 0, WRITE, "EVERYONE@")], [Writer(Party.EVERYONE)]),
+    "the owning group": ([(0, 0x40, WRITE, "GROUP@")], [Writer(Party.OWNING_GROUP)]),
+    "a user": ([(0, 0, WRITE, "nobody-here@site.org")], [Writer(Party.USER, None, "nobody-here")]),
+    "a user by number": ([(0, 0, WRITE, "54321")], [Writer(Party.USER, 54321, "54321")]),
+    "a group that may delete": ([(0, 0x40, 0x40, "proj-x@site.org")], [Writer(Party.GROUP, None, "proj-x")]),
     "a user denied first": ([(1, 0, WRITE, "x@s"), (0, 0, WRITE, "x@s")], []),
-    "a user denied other things": ([(1, 0, READ, "x@s"), (0, 0, WRITE, "x@s")], [Writer("user", None, "x")]),
-    "a user denied too late": ([(0, 0, WRITE, "x@s"), (1, 0, WRITE, "x@s")], [Writer("user", None, "x")]),
+    "a user denied other things": ([(1, 0, READ, "x@s"), (0, 0, WRITE, "x@s")], [Writer(Party.USER, None, "x")]),
+    "a user denied too late": ([(0, 0, WRITE, "x@s"), (1, 0, WRITE, "x@s")], [Writer(Party.USER, None, "x")]),
     "an audit row": ([(2, 0, WRITE, "x@s")], []),
     "no rows": ([], []),
 }

@@ -110,8 +110,10 @@ def _job(fields: Sequence[str]) -> Job:
     match = re.fullmatch(JOB_ID, id_)
     if not match or not state:
         raise Unreachable(f"squeue's answer has a row without job id or state: {fields!r}")
+    fault = fault_of(reason) if state == "PENDING" else None
     if state in _HELD_STATES:
-        reason = reason if "held" in reason.lower() else f"{reason}, held ({state})"
+        fault = fault_of(reason) if _tells_hold(reason) else Fault.HELD
+        reason = reason if _tells_hold(reason) else f"{reason}, held ({state})"
         state = "PENDING"
     return Job(
         id=match[1],
@@ -119,7 +121,7 @@ def _job(fields: Sequence[str]) -> Job:
         raw_id=raw if match[2] and raw != match[1] else "",
         state=state,
         reason=word(reason),
-        fault=fault_of(reason) if state == "PENDING" else None,
+        fault=fault,
         name=name,
         comment=word(comment),
         start=moment(start),
@@ -137,9 +139,13 @@ def fault_of(reason: str) -> Fault | None:
     """What Slurm's reason of a pending job means; None: it waits for its time or turn."""
     if reason in _FAULTS:
         return _FAULTS[reason]
-    if "held" in reason.lower():
+    if _tells_hold(reason):
         return Fault.HELD
     return None if reason in _ITS_TURN else Fault.MAY_NEVER_START if "PerJob" in reason else Fault.KEPT_BACK
+
+
+def _tells_hold(reason: str) -> bool:
+    return "held" in reason.lower()
 
 
 def word(text: str) -> str:
