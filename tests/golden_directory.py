@@ -45,7 +45,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
 from tests.view_situations import NOW, at
-from tests.worlds import waits_for, write_end
+from tests.worlds import WithoutAccounting, waits_for, write_end
 
 ID = "ab12cd"
 OLD = at("10:00", 18)  # when all scripts but the new one were put there
@@ -103,12 +103,11 @@ SCRIPTS = {
 OTHERS = ("cron.hourly/sync-results.slurm~", "cron.d/notes.txt", "cron.d/.hidden.slurm", "stray.slurm")
 
 
-class Cluster:
+class Cluster(WithoutAccounting):
     """A batch system whose answers are always the same; what is submitted gets the next number, and is held."""
 
     dialect = SLURM
-    accounting = True
-    submit_line = True
+    accounting: bool | None = True
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = list(jobs)

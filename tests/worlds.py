@@ -10,6 +10,7 @@ from typing import Any
 
 from cronhpc.batch.slurm.rows import fault_of
 from cronhpc.core.model import (
+    Accounting,
     Adopt,
     Call,
     Cancel,
@@ -53,6 +54,18 @@ from cronhpc.store.claims import Claims
 DAY = "2026-11-27"
 ID = "ab12cd"
 PRINT = "f00dfeed0000"
+
+
+class WithoutAccounting:
+    """What a batch system that has none says of it, for fakes (batch/port.py)."""
+
+    assumed = False
+    accounting: bool | None = None
+    submit_line = True
+    accounting_said = Accounting()
+
+    def used(self, *_: object) -> None:
+        return None
 
 
 class Time:

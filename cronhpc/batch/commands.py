@@ -20,7 +20,7 @@ from cronhpc.batch.port import (
     Unreachable,
 )
 from cronhpc.batch.process import SCRATCH, Finished, Missing, for_commands, run, scrub, which
-from cronhpc.core.model import FAILURES, Accounting, Advice, Job, JobEnd, Result, command, task_list, task_ranges
+from cronhpc.core.model import FAILURES, Advice, Job, JobEnd, Result, command, task_list, task_ranges
 from cronhpc.cron.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -232,9 +232,6 @@ class ByCommands(Batch):
     """A batch system behind its commands, on the PATH of `environ`: what all of them do alike. All raise NoProgram."""
 
     signs: Signs
-    accounting: bool | None = None  # whether there is any to ask; None: nobody knows yet
-    submit_line = True  # whether accounting has that field; a caller may keep both between ticks
-    accounting_said = Accounting()  # what the last `job_ends` learnt of jobs whose end it does not tell
 
     def __init__(self, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
         self._environment = for_commands(environ, self.dialect)

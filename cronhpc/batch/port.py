@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpc.core.model import CronhpcError, JobEnd, Queue
+from cronhpc.core.model import Accounting, CronhpcError, JobEnd, Queue
 from cronhpc.cron.values import dataclass
 
 TYPE_CHECKING = False
@@ -95,6 +95,10 @@ class Batch(Protocol):
     """
 
     dialect: Dialect
+    assumed: bool = False  # nobody has asked for it: another system's commands may only not be loaded
+    accounting: bool | None = None  # whether there is any to ask; None: nobody knows yet
+    submit_line: bool = True  # whether accounting has that field; a caller may keep both between ticks
+    accounting_said: Accounting = Accounting()  # what the last `job_ends` learnt of jobs whose end it does not tell
 
     def tools(self) -> str:
         """The folder of the batch system's commands, for the link's PATH; "" where it has none."""
@@ -158,6 +162,11 @@ class Batch(Protocol):
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
         del job_id, since
+        return None
+
+    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
+        """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
+        del names, since
         return None
 
     def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:

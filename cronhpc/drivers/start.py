@@ -146,7 +146,7 @@ def _must_be_startable(site: Site, via: Way, *, anew: bool) -> None:
     refused = trust.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.fix)
-    if getattr(site.batch, "assumed", False):
+    if site.batch.assumed:
         from cronhpc.batch.local import NO_SLURM
 
         raise CronhpcError(NO_SLURM)

@@ -486,18 +486,17 @@ class _Keeper:
     def _note_accounting(self) -> None:
         """Whether there is accounting, and a field that sacct lacks, is asked once a day: not at every end of a run."""
         batch, noted = self.site.batch, self.site.cache.get("accounting")
-        accounting, line = getattr(batch, "accounting", None), getattr(batch, "submit_line", True)
+        accounting, line = batch.accounting, batch.submit_line
         old = noted is not None and abs(self.world.now - noted[1]) > _ACCOUNTING_AGAIN
         if (noted is None and accounting is not None) or (noted is not None and noted[2:] != [line]) or old:
             self.site.cache.keep("accounting", None if old else [accounting, self.world.now, line])
 
     def _note_cost(self) -> None:
         """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
-        ask = getattr(self.site.batch, "used", None)
         noted = self.site.cache.get("used", [0, 0, 0])
-        if ask is None or not self.world.chain.by_links or 0 <= self.world.now - noted[2] < _COST_AGAIN:
+        if not self.world.chain.by_links or 0 <= self.world.now - noted[2] < _COST_AGAIN:
             return
-        used = ask(model.link_names(self.world.directory_id), self.world.now - _COST_OF)
+        used = self.site.batch.used(model.link_names(self.world.directory_id), self.world.now - _COST_OF)
         self.site.cache.keep("used", [*(used or noted[:2]), self.world.now])  # no answer: another one tomorrow
 
     def write_status(self) -> None:

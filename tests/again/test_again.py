@@ -27,7 +27,7 @@ from cronhpc.store.files import Paths
 from cronhpc.store.settings import read_settings
 from cronhpc.store.wrappers import run_path, run_text
 from tests.faults import Disk
-from tests.worlds import at, clock, waits_for
+from tests.worlds import WithoutAccounting, at, clock, waits_for
 
 HOURLY = Rules(every=3600)
 AFTER = Rules(after=True)
@@ -35,7 +35,7 @@ NOW = at("14:20")
 
 
 @dataclass
-class Batch:
+class Batch(WithoutAccounting):
     """A queue in memory. What `again` has no business asking is not there."""
 
     jobs: dict[str, Job] = field(default_factory=dict)

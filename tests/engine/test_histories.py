@@ -30,7 +30,7 @@ from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
-from tests.worlds import ID, at, chain, entry, switch, waits_for
+from tests.worlds import ID, WithoutAccounting, at, chain, entry, switch, waits_for
 
 BEGIN = at("00:00")
 HOUR = 3600
@@ -43,7 +43,7 @@ class Killed(BaseException):
     """A tick dies here."""
 
 
-class Cluster:
+class Cluster(WithoutAccounting):
     """A batch system in memory, with the clock of its history."""
 
     dialect = SLURM

@@ -55,12 +55,12 @@ from cronhpc.store.files import Paths
 from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick
 from tests.view_situations import SPARE, WORLD
-from tests.worlds import at, job, waits_for, write_end
+from tests.worlds import WithoutAccounting, at, job, waits_for, write_end
 
 NOW = at("14:00:30")
 
 
-class Fake:
+class Fake(WithoutAccounting):
     """A batch system that notes what is asked; what no switch may ask it has not got."""
 
     dialect = SLURM
@@ -73,7 +73,6 @@ class Fake:
         self.fails: dict[str, BatchError] = {}
         self.ends: dict[str, JobEnd] = {}
         self.asked_ends: list[tuple[str, ...]] = []
-        self.accounting_said = Accounting()
         self.when_submitting: Callable[[], object] = lambda: None
 
     def _note(self, verb: str, *words: str) -> None:

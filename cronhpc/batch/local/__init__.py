@@ -49,7 +49,7 @@ class Local(Batch):
         kill_wait: float = 5,
         assumed: bool = False,
     ) -> None:
-        self.assumed = assumed  # nobody has asked for it: Slurm's commands may only not be loaded
+        self.assumed = assumed
         self._jobs = f"{folder}/jobs"
         self._environment = scrub(environ, LOCAL, names)
         self._base = scrub(environ, LOCAL)

@@ -220,7 +220,6 @@ class Slurm(ByCommands):
         return slurm_site(self.ask, self._user())
 
     def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
-        """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
         from cronhpc.batch.slurm import job_ends as ends
 
         return ends.used(self, names, since)
