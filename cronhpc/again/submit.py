@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import around, connect
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
@@ -38,7 +38,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.engine.act import Actor
-from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
+from cronhpc.engine.read import Reading, asked_about_doubtful, with_job_ends, with_jobs, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.record import record
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, must_be_safe, site_here
@@ -47,7 +47,6 @@ from cronhpc.script.sbatch_options import megabytes, time_limit
 from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
 from cronhpc.store import memory as store_memory
-from cronhpc.store.claims import Claims
 from cronhpc.store.entries import read_script
 from cronhpc.store.files import DirectoryError, Paths, existing, is_listed, own_folder, read_bytes, replace_file
 
@@ -415,18 +414,19 @@ class _Again:
 
     def _jobs(self) -> World:
         """The queue, and what tells whose the jobs in it are: every series and claim."""
-        site, queue = self.site, self.site.batch.queue()
+        site = self.site
         world = World(
             now=self.now,
             directory_id=directory_id(site.paths),
             settings=site.settings,
             series=read_series(site.paths.state, site.batch.dialect.job)[0],
             states=self.memory.entries,
-            claims=Claims(site.paths.claims).read({state.finished for state in self.memory.entries.values()}),
-            queue=queue,
             kept=self.memory.scheduler,
             dialect=site.batch.dialect,
         )
+        world, _ = with_jobs(site.paths, site.batch, world)  # a tick tells what is wrong with claims
+        if world.queue is None:
+            raise Unreachable(world.queue_error)
         return asked_about_doubtful(site.batch, world)
 
     def _world(self) -> World:
@@ -440,18 +440,7 @@ class _Again:
             call=Call(only=mine),
         )
         world = attempts.recognised(with_switches(self.site, world))
-        ids = [c.job_id or "" for c in world.claims if c.state is not ClaimState.FINISHED]
-        since = min((c.at for c in world.claims if c.at), default=self.now) - 600
-        if self.record.runs <= _KEPT_ENDS and not self._knows_first():
-            ids.append(self.record.first)  # a person started it: no claim knows it
-            since = self.now - _LONGEST
-        try:
-            job_ends = self.site.batch.job_ends([i for i in ids if i and i != self.job_id], since)
-        except BatchError:
-            job_ends = None  # nobody could be asked: nothing is finished
-        return replace(
-            world, job_ends=job_ends, accounting=getattr(self.site.batch, "accounting_said", world.accounting)
-        )
+        return with_job_ends(self.site.paths, self.site.batch, world)
 
     # --- whether, and when
 
@@ -466,16 +455,20 @@ class _Again:
         switch = stop.switch_on(self.world, self.world.series[0].entry)
         if switch is not None:
             return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
-        first = (self.world.job_ends or {}).get(self.record.first)
-        if first is not None and not self._knows_first():
-            self.record.ran = (pieces.Ran.of(self.record.first, first), *self.record.ran)
+        self._ask_for_first()
         until = bool(self.asked.rules.until) and is_listed(Path(self.asked.rules.until))
         ran = ran_of(self.record) + self._ends(self.decisions)  # those included that nobody has finished yet
         return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=ran)
 
-    def _knows_first(self) -> bool:
-        """Whether it is known how the piece ended that a person started."""
-        return any(job == self.record.first for job, *_ in self.record.ran)
+    def _ask_for_first(self) -> None:
+        """How the piece ended that a person started: no claim knows it. Where nobody tells, the next piece asks."""
+        first = self.record.first
+        known = {"", self.job_id, *(job for job, *_ in self.record.ran)}
+        if first in known or self.record.runs > _KEPT_ENDS:
+            return
+        with suppress(BatchError):
+            if job_end := self.site.batch.job_ends([first], self.now - _LONGEST).get(first):
+                self.record.ran = (pieces.Ran.of(first, job_end), *self.record.ran)
 
     def _ends(self, decisions: Iterable[Decision]) -> list[pieces.Ran]:
         """The pieces that these finish, oldest first."""

@@ -96,7 +96,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         call=call,
         clock_verified=site.clock_verified,
     )
-    world, of_claims = _with_jobs(paths, batch, world)
+    world, of_claims = with_jobs(paths, batch, world)
     world = with_switches(site, world)
     series, of_series = _all_series(paths.state, dialect.job)
     logged, of_age = _logged(paths, world, is_older=is_older)
@@ -124,8 +124,7 @@ def _with_answers(site: Site, world: World) -> World:
     world = asked_about_doubtful(site.batch, world)
     world = attempts.recognised(world)
     world = _with_facts(world, _of_strangers(site.batch, world), lambda job, own: replace(job, from_scrontab=own))
-    world = replace(world, job_ends=_job_ends(site.paths, site.batch, world))  # which asks accounting, too
-    world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
+    world = with_job_ends(site.paths, site.batch, world)
     if not world.chain.by_links:
         return world
     chain = core_chain.with_bad_nodes(world)
@@ -219,7 +218,7 @@ def _logged(paths: Paths, world: World, *, is_older: bool) -> tuple[Mapping[str,
     return asked, problems
 
 
-def _with_jobs(paths: Paths, batch: Batch, world: World) -> tuple[World, Sequence[Problem]]:
+def with_jobs(paths: Paths, batch: Batch, world: World) -> tuple[World, Sequence[Problem]]:
     """With the queue, and what the disk knows of the jobs in it; and what is wrong with that.
 
     Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
@@ -389,19 +388,19 @@ def _all_series(state: Path, variables: JobVariables) -> tuple[tuple[Series, ...
     return read_series(state, variables)
 
 
-def _job_ends(paths: Paths, batch: Batch, world: World) -> Mapping[str, JobEnd] | None:
-    """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer.
+def with_job_ends(paths: Paths, batch: Batch, world: World) -> World:
+    """With what is known of runs that the queue shows as ended, or not at all; one query for all.
 
     Those whose end was given up lately are asked for with them.
     """
     if world.queue is None:
-        return {}
+        return world
     runs = [claim for claim in world.claims if claim.job_id and claim.state is not ClaimState.FINISHED]
     listed = [(records(world).key(job), job.live) for job in world.queue.jobs] if runs else []
     seen, live = {key for key, _ in listed}, {key for key, is_live in listed if is_live}
     gone = [claim for claim in runs if claim.key not in live]
     if not gone:
-        return {}
+        return world
     ids = [claim.job_id for claim in gone if claim.job_id]
     # one that the queue still shows is known by its record, whatever became of its comment
     tokens = {c.job_id: f"{world.directory_id}/{c.key}" for c in gone if c.job_id and c.key not in seen}
@@ -413,14 +412,15 @@ def _job_ends(paths: Paths, batch: Batch, world: World) -> Mapping[str, JobEnd] 
     try:
         job_ends = dict(batch.job_ends(ids, since - 600, tokens))
     except BatchError:
-        return None
+        return replace(world, job_ends=None, accounting=batch.accounting_said)
     entries = world.entries_by_id()
     for claim in gone:
         job_end = job_ends.get(claim.job_id or "")
         if claim.job_id and job_end is not None and job_end.result is Result.FAILED:  # no other's folder is listed
             logged = _logs(paths, entries.get(claim.key.entry), claim)
             job_ends[claim.job_id] = launched(job_end, logged=logged, dialect=world.dialect)
-    return _recorded_ends(paths.state, world.dialect, gone, job_ends)
+    known = _recorded_ends(paths.state, world.dialect, gone, job_ends)
+    return replace(world, job_ends=known, accounting=batch.accounting_said)
 
 
 def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:

@@ -194,7 +194,7 @@ class _Keeper:
             job_end, key = (self.world.job_ends or {}).get(job_id), Key.of(text)
             if key is None or self.world.now - at > identity.SILENT:
                 continue
-            if job_end is None or job_end.result is Result.UNKNOWN:
+            if job_end is None or job_end.result is Result.UNKNOWN or self._is_anothers(text):
                 self.given_up[text] = job_id, at
                 continue
             name = self.names.get(key.entry, key.entry)

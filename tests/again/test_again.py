@@ -18,11 +18,12 @@ from cronhpc.again.submit import ENDED, Answer, Asked, NoSeries, again, open_ser
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
-from cronhpc.core.model import CronhpcError, Job, JobEnd, Queue, Result, Rules
+from cronhpc.core.model import CronhpcError, Job, JobEnd, Key, Queue, Result, Rules
 from cronhpc.engine.init import init
 from cronhpc.engine.site import Site
 from cronhpc.script.dialect import SLURM, Dialect
-from cronhpc.store import damage, logs, series_records
+from cronhpc.store import damage, history, logs, memory, series_records
+from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.settings import read_settings
 from cronhpc.store.wrappers import run_path, run_text
@@ -42,6 +43,7 @@ class Batch(WithoutAccounting):
     given: dict[str, Submission] = field(default_factory=dict)
     details: dict[str, dict[str, str]] = field(default_factory=dict)
     known: dict[str, JobEnd] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)  # comments of those, where accounting keeps them
     fails: list[BatchError] = field(default_factory=list)  # of the next submissions; None of them is lost
     accepts: bool = False  # a submission that fails is in the queue all the same
     dialect: Dialect = SLURM
@@ -82,8 +84,13 @@ class Batch(WithoutAccounting):
         for each in job_ids:
             self.jobs[each] = replace(self.jobs[each], comment=comment, **waits_for("JobHeldUser"))
 
-    def job_ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+    def job_ends(
+        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
+    ) -> Mapping[str, JobEnd]:
         found = {each: self.known[each] for each in job_ids if each in self.known}
+        for job_id in found.keys() & self.marks.keys():
+            if (tokens or {}).get(job_id, "") not in self.marks[job_id]:
+                del found[job_id]
         return {each: job_end for each, job_end in found.items() if (job_end.submitted or since) >= since}
 
 
@@ -219,6 +226,104 @@ def test_sbatch_says_no(stage: Stage) -> None:
     with pytest.raises(NoSeries, match="Invalid account"):
         stage.again()
     assert stage.waiting() == {}
+
+
+def test_a_queue_that_gives_no_answer_is_asked_once_more_and_nothing_is_queued(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def queue() -> Queue:
+        raise Unreachable("Unable to contact slurm controller")
+
+    monkeypatch.setattr(stage.batch, "queue", queue)
+    with pytest.raises(Unreachable, match="Unable to contact") as caught:
+        stage.again()
+    assert caught.value.passing
+    assert stage.waiting() == {}
+
+
+# --- how earlier pieces ended, told as a tick tells it ---------------------------------------------------------------
+
+
+def told(stage: Stage, job: str) -> list[tuple[str, str]]:
+    """Result and detail of a piece in the history."""
+    rows = history.rows(stage.site.paths.state / "history")
+    return [(row["result"], row.get("detail", "")) for row in rows if row.get("job") == job]
+
+
+def test_a_piece_that_could_not_be_launched_is_told_so(stage: Stage) -> None:
+    stage.again()
+    stage.starts("101", "15:00")
+    stage.again(job="101")
+    stage.ends("101", Result.FAILED, 3)
+    stage.batch.known["101"] = replace(stage.batch.known["101"], signal=53, node="n7")
+    stage.starts("102", "16:00")
+    stage.again(job="102")
+    assert [result for result, _ in told(stage, "101")] == ["failed"]
+    assert "it could not be launched on n7: no log was produced" in told(stage, "101")[0][1]
+
+
+@pytest.mark.parametrize(("comment", "results"), [("", ["failed"]), ("of another job", [])], ids=["ours", "reused id"])
+def test_an_end_is_believed_of_the_piece_alone_and_not_of_another_job_of_its_id(
+    stage: Stage, comment: str, results: list[str]
+) -> None:
+    stage.again()
+    stage.starts("101", "15:00")
+    stage.again(job="101")
+    stage.ends("101", Result.FAILED, 3)
+    stage.batch.marks["101"] = comment or stage.batch.jobs["101"].comment
+    del stage.batch.jobs["101"]  # the controller has forgotten it
+    stage.starts("102", "16:00")
+    stage.again(job="102")
+    assert [result for result, _ in told(stage, "101")] == results
+
+
+def test_an_end_of_another_entry_that_was_given_up_is_left_to_ticks(stage: Stage) -> None:
+    """They know the entry's name; here it was told by its id."""
+    stage.again()
+    given_up = {"a%20b@20261127T1300Z.1": ("50", NOW - 60)}
+    kept = memory.load(stage.site.paths.entries)
+    memory.save(stage.site.paths.entries, replace(kept, scheduler=replace(kept.scheduler, given_up=given_up)))
+    stage.batch.known["50"] = JobEnd(Result.OK, 0)
+    stage.starts("101", "15:00")
+    stage.again(job="101")
+    stage.ends("101", Result.OK, 900)
+    stage.starts("102", "16:00")
+    stage.again(job="102")
+    assert (len(told(stage, "101")), told(stage, "50")) == (1, [])
+    assert dict(memory.load(stage.site.paths.entries).scheduler.given_up) == given_up
+
+
+@pytest.mark.parametrize(("restarts", "runs"), [("1", 2), ("0", 1)], ids=["requeued", "a reused id"])
+def test_a_piece_that_came_after_its_record_is_known_if_it_was_requeued(stage: Stage, restarts: str, runs: int) -> None:
+    """Its script has changed its comment, and a requeue has a submit time of its own."""
+    stage.again()
+    stage.starts("101", "15:00")
+    stage.batch.jobs["101"] = replace(stage.batch.jobs["101"], submitted=at("14:58"), comment="epoch 5")
+    stage.batch.details["101"] |= {"Restarts": restarts, "Command": f"{stage.place}/watch.slurm"}
+    stage.again(job="101")
+    assert stage.record.runs == runs
+
+
+def test_what_a_second_copy_claims_while_the_queue_is_asked_is_its_own(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may refuse the lease: its job is missing from an answer that is older."""
+    claims, queue = Claims(stage.site.paths.claims), stage.batch.queue
+
+    def meanwhile() -> Queue:
+        claims.make(Key("watch", at("15:00")), "watch", "a second copy", stage.now)
+        return queue()
+
+    monkeypatch.setattr(stage.batch, "queue", meanwhile)
+    assert stage.again().code == 0
+    assert stage.waiting() == {}
+
+
+def test_of_a_damaged_claim_the_job_is_the_one_with_its_token(stage: Stage) -> None:
+    stage.again()
+    for file in stage.site.paths.claims.iterdir():
+        file.write_text("[]")
+    assert stage.again().lines == ("the next piece of watch is queued already: job 101",)
 
 
 # --- the end of a series -------------------------------------------------------------------------------------------

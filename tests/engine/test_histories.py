@@ -22,7 +22,7 @@ from cronhpc.core.model import Call, Entry, Job, JobEnd, Key, Plan, Queue, Switc
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_of
 from cronhpc.engine.act import Actor
-from cronhpc.engine.read import Reading, _with_jobs
+from cronhpc.engine.read import Reading, with_jobs
 from cronhpc.engine.record import _Keeper
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import claims as store_claims
@@ -199,7 +199,7 @@ class Story:
             chain=chain(via=Way.LOGIN) if self.by_login else chain(),
             call=Call(),
         )
-        made, _ = _with_jobs(self.site.paths, self.site.batch, made)
+        made, _ = with_jobs(self.site.paths, self.site.batch, made)
         made = replace(made, job_ends=None if made.queue is None else {})
         return made, memory
 
