@@ -32,10 +32,10 @@ from cronhpc.store.files import (
     is_listed,
     move,
     no_file,
-    patiently,
     read_listed,
     remove,
     replace_file,
+    retried,
     sync_folder,
 )
 
@@ -82,7 +82,7 @@ class Claims:
     def names(self) -> dict[Key, set[str]]:
         """What the folder lists: for each key the suffixes present ("" for the claim itself)."""
         suffixes: dict[Key, set[str]] = {}
-        for name in patiently(lambda: os.listdir(self.folder)):
+        for name in retried(lambda: os.listdir(self.folder)):
             stem, suffix = _parts(name)
             key = Key.of(stem)
             if key is not None:

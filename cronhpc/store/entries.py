@@ -11,7 +11,7 @@ from pathlib import Path
 from cronhpc.core.model import Entry, Problem, StateError
 from cronhpc.cron.values import count, dataclass, nearest
 from cronhpc.script.advice import word
-from cronhpc.store.files import MARKER, DiskClock, patiently
+from cronhpc.store.files import MARKER, DiskClock, retried
 from cronhpc.store.memory import load
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ class Scan:
 def scan(root: Path, folder: str, clock: DiskClock = DiskClock()) -> Scan:  # noqa: B008 - it is a constant
     """The scripts in `root/folder`, by name, and the rest. Raises OSError but for ENOENT."""
     try:
-        listed = patiently(lambda: _listed(root / folder))
+        listed = retried(lambda: _listed(root / folder))
     except FileNotFoundError:
         return Scan()
     looked = [(row.name, looked_at(row, f"{folder}/{row.name}", clock)) for row in listed]
@@ -179,7 +179,7 @@ def _a_folder_more(name: str) -> str:
 
 def read_script(path: str, most: int = 4 * 1024 * 1024) -> bytes:
     """The script's bytes, at most `most` (sbatch refuses larger ones). Raises OSError; never waits on a fifo."""
-    return patiently(lambda: _read_script(path, most))
+    return retried(lambda: _read_script(path, most))
 
 
 def _read_script(path: str, most: int) -> bytes:

@@ -49,7 +49,7 @@ def passes(error: OSError) -> bool:
     return error.errno in _PASSING
 
 
-def patiently(work: Callable[[], _Value]) -> _Value:
+def retried(work: Callable[[], _Value]) -> _Value:
     """What `work` gives, tried again after short waits while its error is one that passes. Raises OSError.
 
     `work` must be harmless to repeat, also where it was done and failed all the same.
@@ -75,7 +75,7 @@ def patiently(work: Callable[[], _Value]) -> _Value:
 
 def sync_folder(folder: Path) -> None:
     """Make a folder's names durable, where the file system lets one ask. Raises OSError."""
-    patiently(lambda: _sync(folder))
+    retried(lambda: _sync(folder))
 
 
 def _sync(folder: Path) -> None:
@@ -139,7 +139,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = 
 
     Not `durable`: which of both it holds after a crash is open until the caller has synced the folder.
     """
-    patiently(lambda: _replace(path, data, mode))
+    retried(lambda: _replace(path, data, mode))
     if durable:
         sync_folder(path.parent)
 
@@ -181,7 +181,7 @@ def create_once(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = T
     for; its name is once the folder is synced. `data` should be nobody else's: it tells whose file it is where a reply
     was lost.
     """
-    return patiently(lambda: _create(path, data, mode, durable=durable))
+    return retried(lambda: _create(path, data, mode, durable=durable))
 
 
 def _create(path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
@@ -205,7 +205,7 @@ def _create(path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
 def move(before: Path, after: Path) -> bool:
     """Give `before` the name `after`, which another may do as well; False: neither is there. Raises OSError."""
     try:
-        patiently(lambda: os.rename(before, after))
+        retried(lambda: os.rename(before, after))
     except OSError as error:
         if is_listed(after) and not is_listed(before):
             return True
@@ -228,12 +228,12 @@ def must_take_links(folder: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Make the folder `path`, and those it lies in, where they are missing. Raises OSError."""
-    patiently(lambda: path.mkdir(mode=0o700, parents=True, exist_ok=True))
+    retried(lambda: path.mkdir(mode=0o700, parents=True, exist_ok=True))
 
 
 def remove(path: Path) -> None:
     """Remove `path` if it is there. Raises OSError."""
-    patiently(lambda: path.unlink(missing_ok=True))
+    retried(lambda: path.unlink(missing_ok=True))
 
 
 def is_listed(path: Path) -> bool:
@@ -243,7 +243,7 @@ def is_listed(path: Path) -> bool:
     is `path`.
     """
     try:
-        return path.name in patiently(lambda: os.listdir(path.parent))
+        return path.name in retried(lambda: os.listdir(path.parent))
     except FileNotFoundError:
         return False
     except PermissionError:
@@ -360,7 +360,7 @@ def read_bytes(path: Path) -> bytes | None:
     In a colleague's directory anything may have the name: no pipe is waited for, and no device read until memory ends.
     """
     try:
-        return patiently(lambda: _content(path))
+        return retried(lambda: _content(path))
     except FileNotFoundError:
         return None
 
@@ -377,14 +377,14 @@ def read_listed(path: Path) -> bytes | None:
             raise OSError(errno.ESTALE, "another machine has made it, and it cannot be opened here yet", str(path))
         return data
 
-    return patiently(look)
+    return retried(look)
 
 
 def read_lasting(path: Path) -> bytes | None:
     """The same of a file that is replaced and never removed: the server is asked by a call that would make it."""
     data = read_bytes(path)
     if data is None and _is_unseen(path) and path.parent.stat().st_uid == os.geteuid():  # nothing is made in another's
-        return patiently(lambda: _content(path, os.O_CREAT | os.O_NOFOLLOW))
+        return retried(lambda: _content(path, os.O_CREAT | os.O_NOFOLLOW))
     return data
 
 

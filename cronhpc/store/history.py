@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from cronhpc.core.model import HistoryRow
 from cronhpc.store import decode
-from cronhpc.store.files import decoded, make_folder, no_file, open_file, patiently
+from cronhpc.store.files import decoded, make_folder, no_file, open_file, retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def append(folder: Path, rows: Iterable[Mapping[str, object]], *, host: str, now
     make_folder(folder)
     month = datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
     path = folder / f"{month}.{host}.jsonl"
-    patiently(lambda: _append(path, text))  # a row that came through all the same counts once
+    retried(lambda: _append(path, text))  # a row that came through all the same counts once
 
 
 def _append(path: Path, text: str) -> None:

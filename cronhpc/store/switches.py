@@ -15,7 +15,7 @@ from cronhpc.core.model import CronhpcError, Problem, Settings, Switch, Switches
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
 from cronhpc.store.decode import iso
-from cronhpc.store.files import MARKER, DiskClock, Paths, passes, patiently
+from cronhpc.store.files import MARKER, DiskClock, Paths, passes, retried
 from cronhpc.store.trust import group_id, way
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ class _Scan:
                     self._named(kind, folder, name, fd, read=count < _MOST_READ)
 
         try:
-            patiently(look)
+            retried(look)
         except OSError as error:
             if not (isinstance(error, FileNotFoundError) and os.path.lexists(folder.parent / MARKER)):
                 self._unseen(folder, error)
@@ -100,7 +100,7 @@ class _Scan:
                     self._look("kill", name, path, fd)
 
         try:
-            patiently(look)
+            retried(look)
         except OSError as error:
             self._unseen(path, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess  # noqa: TID251 - what the batch system would start
 from pathlib import Path
 
@@ -57,7 +58,9 @@ def test_the_scratch_folder_that_a_job_has_stays(tmp_path: Path) -> None:
 
 
 def test_what_a_shell_cannot_set_is_left_out(tmp_path: Path) -> None:
-    started(tmp_path, {"UID": "7", "SHELLOPTS": "xtrace", "a.b": "1", "BASH_FUNC_x%%": "no function", "é": "1"})
+    unset = {"UID": "7", "SHELLOPTS": "xtrace", "a.b": "1", "BASH_FUNC_x%%": "no function", "é": "1"}
+    printed = started(tmp_path, {**unset, "VALUE": "1"})
+    assert printed == f"<1><none><{tmp_path}/it's work><{os.getuid()}>"
 
 
 def test_a_script_that_is_gone_is_refused(tmp_path: Path) -> None:

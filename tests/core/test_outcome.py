@@ -13,7 +13,7 @@ from cronhpc.core.alerts import conditions
 from cronhpc.core.attempts import counted, job_end_of, launched, retry_at
 from cronhpc.core.chain import bad_node_problems
 from cronhpc.core.identity import Lives, records
-from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result, standing_for
+from cronhpc.core.model import ClaimState, EntryState, Finish, JobEnd, Result, standing_for
 from cronhpc.core.model.runs import hosts
 from cronhpc.core.model.world import BadNode
 from cronhpc.core.plan import plan
@@ -148,8 +148,8 @@ def retried(
 @pytest.mark.parametrize("result", list(Result))
 def test_only_failures_are_tried_again(result: Result) -> None:
     """A killed run is not a failed one; what sbatch refused for good would be refused again."""
-    again = result in FAILURES and result is not Result.REFUSED
-    assert retried(result) == (60 if again else -1)
+    again = {Result.FAILED, Result.TIMEOUT, Result.OUT_OF_MEMORY, Result.NODE_FAIL, Result.PREEMPTED}
+    assert retried(result) == (60 if result in again else -1)
 
 
 @pytest.mark.parametrize(

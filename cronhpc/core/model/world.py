@@ -54,7 +54,9 @@ class SchedulerState:
     wake: Instant = 0  # when the next was wanted
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
     warned: Mapping[str, Instant] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
-    comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
+    comments: Mapping[str, str] = field(
+        default_factory=dict
+    )  # job id -> its comment, where a pause tag had no room beside
     kill_records: Mapping[str, KillRecord] = field(default_factory=dict)  # job or task id -> what a kill switch did
     alerts: Mapping[str, Told] = field(default_factory=dict)  # by the condition's subject
     absent: Mapping[str, Instant] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
