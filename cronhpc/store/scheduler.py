@@ -12,7 +12,7 @@ from cronhpc.core.model import LinkRecord, Started
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.dialect import DIALECTS, Dialect
 from cronhpc.store import decode
-from cronhpc.store.files import Paths, patiently, read_bytes, read_json, replace_file, write_json
+from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, retried, write_json
 from cronhpc.store.memory import Cache
 
 TYPE_CHECKING = False
@@ -184,7 +184,7 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     """
     records: dict[str, LinkRecord] = {}
     try:
-        names = patiently(lambda: os.listdir(paths.scheduler / "links"))
+        names = retried(lambda: os.listdir(paths.scheduler / "links"))
     except FileNotFoundError:
         return records
     for name in filter(str.isdecimal, names):
