@@ -242,7 +242,7 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         ["wait 12:00 batch system does not answer"],
     ),
     "a changed schedule runs no old slots": (
-        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("12:00", schedule_key="0 * * * *|UTC|")),
+        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("11:00", schedule_key="0 * * * *|UTC|")),
         ["submit 12:30"],
     ),
     "the schedule was changed while old slots were due: those are missed": (
