@@ -56,6 +56,9 @@ class Ping:
 _APART, _LISTED = 10, 30  # messages of a kind that are told one by one; those that a message of many lists
 
 
+_REST = "chain rests"  # as it is remembered, by earlier versions too
+
+
 def conditions(
     world: World,
     states: Mapping[str, EntryState],
@@ -80,9 +83,7 @@ def conditions(
     left = (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain))
     on_hold = next((each for each in left if not each.cause.at_work), None)
     if on_hold is not None:
-        conditions.append(
-            Condition("the chain", "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why)
-        )
+        conditions.append(Condition(_REST, "chain", "the chain is on hold, nothing runs by itself: " + on_hold.why))
     waits = (o.decision for o in outcomes if isinstance(o.decision, model.Wait))
     over = next((each for each in waits if each.reason is Reason.BUDGET and (each.slot or 0) <= world.now), None)
     if over is not None:  # a slot to come waits for its time
@@ -238,7 +239,8 @@ def _over(subject: str, entry: str, others: Mapping[str, str], entries: Collecti
     """`others`: by entry what stands of it now; a failing one that is suspended is not fine."""
     if entry and entry not in entries:
         return f"no longer watched: {subject} (there is no entry {entry} now)"
-    return f"no longer {subject}, but {others[entry]}" if entry in others else f"fine again: {subject}"
+    fine = "the chain" if subject == _REST else subject
+    return f"no longer {subject}, but {others[entry]}" if entry in others else f"fine again: {fine}"
 
 
 def gathered(alerts: Sequence[Alert]) -> list[Alert]:

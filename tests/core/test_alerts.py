@@ -205,6 +205,9 @@ def test_a_chain_that_goes_on_is_told_as_fine_again() -> None:
     _, known = alerts.messages(alerts.conditions(world("14:00"), {}, [outcome(held)], {}), {}, 0, THERE)
     (over,), _ = alerts.messages([], known, HOUR, THERE)
     assert over.text == "fine again: the chain"
+    told_before = {"chain rests": model.Told("chain", 0, 0)}
+    still = alerts.conditions(world("14:00"), {}, [outcome(held)], {})
+    assert alerts.messages(still, told_before, HOUR, THERE)[0] == [], "an upgrade is no end of it"
 
 
 def test_what_stood_of_an_entry_that_is_gone_is_over_and_not_fine() -> None:
