@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     T = TypeVar("T", bound=DataclassInstance)
-    R = TypeVar("R")
     Decoded = tuple[Any, tuple[str, ...]]
 
 GONE: Any = object()  # in place of a value that is of no use
@@ -126,6 +125,7 @@ class Record:
     fields: dict[str, Any]
     needed: frozenset[str]  # those without a default
     inner: frozenset[str]  # those whose JSON values are not the values themselves
+    nullable: frozenset[str]  # those that may be None
     earlier: Mapping[str, str]  # names of fields in older versions
 
 
@@ -145,12 +145,22 @@ _SCALARS: dict[str, Any] = {
 @cache
 def of(kind: type) -> Record:
     """The schema of a record, by its fields' own types."""
-    fields = {name: _schema(hint, vars(sys.modules[kind.__module__])) for name, hint in kind.__annotations__.items()}
+    hints, names = kind.__annotations__, vars(sys.modules[kind.__module__])
+    fields = {name: _schema(hint.removesuffix(" | None"), names) for name, hint in hints.items()}
+    nullable = frozenset(name for name, hint in hints.items() if hint.endswith(" | None"))
     if not is_dataclass(kind):
-        return Record(dict, fields, frozenset(), frozenset(), {})
+        return Record(dict, fields, frozenset(), frozenset(), nullable, {})
     needed = frozenset(fields.keys() - defaults(kind).keys())
     inner = frozenset(name for name, schema in fields.items() if not _is_made(schema))
-    return Record(kind, fields, needed, inner, getattr(kind, "EARLIER", {}))
+    return Record(kind, fields, needed, inner, nullable, getattr(kind, "EARLIER", {}))
+
+
+def type_of(schema: Any) -> type | None:
+    """Of what type its values are, where nearly each value of that type is one."""
+    return _TYPES.get(schema) if type(schema) is FunctionType else None
+
+
+_TYPES: dict[Any, type] = {text: str, number: int, when: int, flag: bool}
 
 
 def _is_made(schema: Any) -> bool:
@@ -163,8 +173,7 @@ def _schema(hint: str, names: Mapping[str, Any]) -> Any:
     if hint in _SCALARS:
         return _SCALARS[hint]
     if hint.endswith(" | None"):
-        kind = _schema(hint.removesuffix(" | None"), names)
-        return _or_none(kind) if type(kind) is FunctionType else kind
+        return _or_none(_schema(hint.removesuffix(" | None"), names))
     outer, _, inner = hint.removesuffix("]").partition("[")
     if outer in {"Mapping", "dict"}:
         return Rows(_schema(inner.removeprefix("str, "), names))
@@ -203,8 +212,8 @@ def _fields(value: dict[str, Any], record: Record, at: str) -> Decoded:
         schema = record.fields.get(name)
         if schema is None:
             continue
-        if type(schema) is FunctionType and schema(each) is each:  # nearly all of them: no place is spelt out for these
-            fields[name] = each
+        if type(schema) is FunctionType and (schema(each) is each or (each is None and name in record.nullable)):
+            fields[name] = each  # nearly all of them: no place is spelt out for these
             continue
         kept, wrong = decode(each, schema, f"{at}.{name}" if at else name)
         invalid += wrong
@@ -360,52 +369,38 @@ class Records:
             return {key: self.whole(each, directory) for key, each in value.items()}
         return value if directory is None or not isinstance(value, Advice) else text_of(value, directory)
 
-    def exact(self, kind: type[R], value: object, at: str = "") -> R:
+    def exact(self, kind: type[T], value: object, at: str = "") -> T:
         """The reverse, for a file that anybody may have written; keys of later versions are passed over.
 
         Raises MisfitError where a field is missing that may not be, or holds another kind of value.
         """
-        of_kind: Any = kind
-        hints = _hints(of_kind)
-        if not isinstance(value, dict):
-            raise MisfitError(at or ".")
-        names, value = vars(sys.modules[kind.__module__]), _renamed(value, getattr(kind, "EARLIER", {}))
-        fields = {**defaults(of_kind), **self.may_lack.get(kind, {})}
-        for name, hint in hints.items():
-            if name in value:
-                fields[name] = self._field(hint, names, value[name], f"{at}.{name}".lstrip("."))
-        if fields.keys() != hints.keys():
-            raise MisfitError(at or ".")
-        return kind(**fields)
+        record: T = self._exact(of(kind), value, at)
+        return record
 
-    def _field(self, hint: str, names: Mapping[str, Any], value: Any, at: str) -> Any:
-        """`names`: what the hints of its record stand for."""
-        if hint.endswith(" | None"):
-            return None if value is None else self._field(hint.removesuffix(" | None"), names, value, at)
-        if hint.startswith("tuple[") and isinstance(value, list):
-            hint = hint.removeprefix("tuple[").removesuffix(", ...]")
-            return tuple(self._field(hint, names, each, f"{at}.{number}") for number, each in enumerate(value))
-        if hint == "Instant" and (instant := epoch(value)) is not None:
-            return instant
-        if isinstance(kind := names.get(hint), EnumType) and isinstance(value, str):
-            return kind(value)
-        if is_dataclass(kind):
-            return self.exact(names[hint], value, at)
-        if type(value) is not _KINDS.get(hint) or (type(value) is int and abs(value) >= _MOST):
-            raise MisfitError(at)
-        return value
-
-
-_KINDS: dict[str, type | None] = {"str": str, "str | Advice": str, "int": int, "bool": bool, "Instant": None}
+    def _exact(self, schema: Any, value: Any, at: str) -> Any:
+        if isinstance(schema, Record) and isinstance(value, dict):
+            value = _renamed(value, schema.earlier)
+            fields = {**defaults(schema.kind), **self.may_lack.get(schema.kind, {})}
+            for name in schema.fields:
+                if name in value:
+                    each, place = value[name], f"{at}.{name}".lstrip(".")
+                    known = each is not None or name not in schema.nullable
+                    fields[name] = self._exact(schema.fields[name], each, place) if known else None
+            if fields.keys() == schema.fields.keys():
+                return schema.kind(**fields)
+        elif isinstance(schema, list) and isinstance(value, list):
+            return tuple(self._exact(schema[0], each, f"{at}.{number}") for number, each in enumerate(value))
+        elif isinstance(schema, Word) and isinstance(value, str):
+            return schema.kind(value)
+        elif schema is when:
+            if (instant := epoch(value)) is not None:
+                return instant
+        elif type(value) is type_of(schema) and (type(value) is not int or abs(value) < _MOST):
+            return value
+        raise MisfitError(at or ".")
 
 
 @cache
 def _instants(kind: type) -> frozenset[str]:
     """The fields of a record that are instants."""
-    return frozenset(name for name, hint in _hints(kind).items() if hint.startswith("Instant"))
-
-
-@cache
-def _hints(kind: type) -> dict[str, str]:
-    """The types of a record's fields, as they are written."""
-    return {name: str(getattr(hint, "__forward_arg__", hint)) for name, hint in kind.__annotations__.items()}
+    return frozenset(name for name, hint in kind.__annotations__.items() if hint.startswith("Instant"))

@@ -117,16 +117,11 @@ _HUGE, _AS_NOUGHTS = b"0" * 12, bytes.maketrans(b"123456789", b"0" * 9)  # a num
 
 
 @lru_cache(maxsize=256)  # few kinds of rows are written
-def _are_plain(names_and_types: tuple[object, ...]) -> bool:
+def _are_plain(names_and_types: tuple[Any, ...]) -> bool:
     """Whether fields of these names have those types: in all rows, but for what somebody else has written."""
-    number = len(names_and_types) // 2
-    return (*map(_PLAIN.get, names_and_types[:number]),) == names_and_types[number:]
-
-
-_TYPES = {"str": str, "int": int, "Instant": int, "bool": bool}
-_PLAIN: dict[object, type | None] = {
-    name: _TYPES.get(hint.removesuffix(" | None")) for name, hint in HistoryRow.__annotations__.items()
-}
+    number, fields = len(names_and_types) // 2, decode.of(HistoryRow).fields
+    types = [decode.type_of(fields.get(name)) for name in names_and_types[:number]]
+    return (*types,) == names_and_types[number:]
 
 
 def _files(folder: Path) -> list[Path]:
