@@ -32,6 +32,7 @@ from cronhpc.store.files import (
     is_listed,
     move,
     no_file,
+    read_bytes,
     read_listed,
     remove,
     replace_file,
@@ -133,9 +134,18 @@ class Claims:
         return claim if claim.job_id not in {None, job_id} else replace(claim, taken_back=job_id or "")
 
     def look(self, keys: Iterable[Key]) -> dict[Key, Claim]:
-        """Those of `keys` that are claimed, as the disk has them now."""
+        """Those of `keys` that are claimed, as the disk has them now.
+
+        A listing may be a minute old: where it shows no step, each is asked for by its name.
+        """
         listed = self.names()
-        return {key: self._read(key, listed[key]) for key in keys if "" in listed.get(key, ())}
+        suffixes = {key: self._by_name(key, listed.get(key, set())) for key in keys}
+        return {key: self._read(key, suffixes[key]) for key in suffixes if "" in suffixes[key]}
+
+    def _by_name(self, key: Key, listed: set[str]) -> set[str]:
+        if not listed.isdisjoint(_STEPS):
+            return listed
+        return listed | {each for each in ("", *_STEPS) if read_bytes(self.folder / f"{key}{each}") is not None}
 
     def ends(self, since: Mapping[str, int]) -> dict[Key, Claim]:
         """Of the entries in `since`, the claims from that slot on: of each no more than whether it has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -75,7 +76,7 @@ class Situation(NamedTuple):
     """A claim as the tick `read` it, and as it is on disk by `now`: its step and job."""
 
     decisions: tuple[Decision, ...]
-    read: tuple[ClaimState, str | None]
+    read: tuple[ClaimState, str | None] | None
     now: tuple[ClaimState, str | None] | None
     expected: str  # of each decision
     after: str = "gone"  # the claim
@@ -83,6 +84,7 @@ class Situation(NamedTuple):
     jobs: tuple[Job, ...] = ()
     fails: BatchError | None = None
     late: str = ""  # the id that another has recorded after the release, before it was killed
+    listed: tuple[str, ...] | None = None  # what a listing of a minute ago shows of the folder; None: it is of now
 
 
 AGAIN = Submit(entry(output=False, error=False), LATER, Reason.AGAIN, begin=LATER.slot)
@@ -154,6 +156,17 @@ SITUATIONS: dict[str, Situation] = {
     ),
     "a job was submitted meanwhile for what is to end without one: left": Situation(
         (Finish(K, "e", JobEnd(Result.MISSED)),), (CLAIMED, None), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
+    "the same, and the listing is of before that": Situation(
+        (Finish(K, "e", JobEnd(Result.MISSED)),),
+        (CLAIMED, None),
+        (SUBMITTED, "8"),
+        "refused",
+        "submitted 8",
+        listed=(str(K),),
+    ),
+    "a held job of a claim that the listing does not show yet: left": Situation(
+        (Cancel("8", "came late", K),), None, (SUBMITTED, "8"), "refused", "submitted 8", listed=()
     ),
     "what is to end was finished and forgotten meanwhile: left": Situation(
         (Finish(K, "e", JobEnd(Result.OK)),), (RELEASED, "7"), GONE, "refused"
@@ -244,7 +257,9 @@ def on_disk(claims: Claims, of: Key, step: ClaimState, job_id: str | None) -> No
 
 
 @pytest.mark.parametrize("s", SITUATIONS.values(), ids=SITUATIONS)
-def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) -> None:
+def test_what_has_gone_on_meanwhile_is_left_alone(
+    tmp_path: Path, s: Situation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of = cast("Any", s.decisions[-1]).key
     claims = Claims(Paths(tmp_path).claims)
     claims.folder.mkdir(parents=True)
@@ -255,8 +270,11 @@ def test_what_has_gone_on_meanwhile_is_left_alone(tmp_path: Path, s: Situation) 
     batch = Batch(s.jobs, s.fails)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
     site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
-    before = claim("e", "14:30" if of == LATER else "14:00", *s.read)
-    outcomes = Actor(site, world("14:05", claims=(before,))).carry_out(Plan(s.decisions, at("15:00")))
+    before = (claim("e", "14:30" if of == LATER else "14:00", *s.read),) if s.read else ()
+    with monkeypatch.context() as patched:
+        if s.listed is not None:
+            patched.setattr(os, "listdir", lambda _: list(s.listed or ()))
+        outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(s.decisions, at("15:00")))
     assert " ".join(
         each.done.name.lower() for each in sorted(outcomes, key=lambda each: s.decisions.index(each.decision))
     ) == (s.expected)

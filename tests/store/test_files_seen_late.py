@@ -120,6 +120,22 @@ def test_a_recorded_job_is_unknown_and_not_none(tmp_path: Path, unseen: Unseen) 
         claims.look([key])
 
 
+def test_what_a_listing_of_a_minute_ago_does_not_show_yet_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims, key, other = Claims(tmp_path), Key("a", 60), Key("a", 120)
+    assert claims.make(key, "a", "another", 60)
+    listing = [path.name for path in tmp_path.iterdir()]
+    monkeypatch.setattr(os, "listdir", lambda _: listing)
+    assert [each.job_id for each in claims.look([key, other]).values()] == [None]
+    assert claims.make(other, "a", "another", 60)
+    for each in (key, other):
+        assert claims.record(each, "7", 60)
+    assert [each.job_id for each in claims.look([key, other]).values()] == ["7", "7"]
+    assert claims.step(key, ClaimState.RELEASING)
+    assert claims.look([key])[key].state is ClaimState.RELEASING
+
+
 def test_a_link_whose_record_cannot_be_opened_yet_is_left_to_its_comment(tmp_path: Path, unseen: Unseen) -> None:
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
