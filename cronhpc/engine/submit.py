@@ -469,7 +469,7 @@ class Submitter:
             if self._is_new(row) and not it.is_its_job:
                 self._cancel_held(job_id)
                 why = f"{why}; job {job_id} is cancelled, still held"
-            if it.now is None or it.now.state is not ClaimState.SUBMITTED:
+            if it.now is None or it.now.state not in {ClaimState.CLAIMED, ClaimState.SUBMITTED}:
                 self.claims.drop_record(row.key)
             self.note(row, Done.REFUSED, why, job_id)
         return ours

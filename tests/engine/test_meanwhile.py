@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     Plan,
     Queue,
     Reason,
+    Release,
     Result,
     SchedulerState,
     Settings,
@@ -434,6 +435,21 @@ def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
         monkeypatch.setattr(submitter, "_release_held", lambda _: None)
         submitter.submit((*ahead("14:30", name=f"a{places}"), *ahead("15:00", "15:30", name=f"b{places}")))
     assert widths == [Settings().parallel, 1, Settings().parallel]
+
+
+def test_what_another_tick_records_while_a_job_taken_back_is_cancelled_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    on_disk(claims, LATER, CLAIMED, None)
+    batch = Batch((), None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
+    monkeypatch.setattr(batch, "cancel", lambda *_, **__: claims.record(LATER, "8", at("14:05")))
+    before = claim("e", "14:30", SUBMITTED, "7", holds="x")
+    (done,) = Actor(site, world("14:05", claims=(before,))).carry_out(Plan((Release(LATER, "7"),), at("15:00")))
+    assert (done.done, claims.look([LATER])[LATER].job_id) == (Done.REFUSED, "8")
 
 
 def test_a_slot_that_another_tick_has_claimed_meanwhile_is_not_passed_over(tmp_path: Path) -> None:
