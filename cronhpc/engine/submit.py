@@ -81,6 +81,7 @@ class Submitter:
         self.at_submit_limit = ""
         self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
+        self.drops_begin = world.chain.drops_begin != ""  # whether this site does, as far as known by now
         self._began = elapsed()
         self._looked = self._began if looked is None else looked
 
@@ -434,7 +435,7 @@ class Submitter:
         """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
         if not rows:
             return
-        drops_begin = self._look_at_submissions(rows)
+        self._look_at_submissions(rows)
         planted = {row.key: log for row in rows if (log := self._planted(row))}
         ours: list[Submit | Release] = []
         sending: list[Submit | Release] = []
@@ -448,7 +449,7 @@ class Submitter:
         except OSError as error:
             self._unreleased(ours or rows, f"is held: {_disk_words(error)}")
         else:
-            self._send(sending, drops_begin=drops_begin)
+            self._send(sending)
 
     def _job_id(self, row: Submit | Release) -> str:
         return self.planned[row.key].job_id or ""
@@ -474,24 +475,23 @@ class Submitter:
             self.note(row, Done.REFUSED, why, job_id)
         return ours
 
-    def _look_at_submissions(self, rows: Sequence[Submit | Release]) -> bool:
+    def _look_at_submissions(self, rows: Sequence[Submit | Release]) -> None:
         """Once a day: does this site keep --hold? Where it does not, a run may begin before it is written down.
 
-        And does it keep --begin, which a run submitted ahead of its slot needs? Whether it drops that, as far as known.
+        And does it keep --begin, which a run submitted ahead of its slot needs?
         """
-        drops_begin = self.world.chain.drops_begin != ""
         ids = {self._job_id(row): row.key for row in rows if self._is_new(row)}
         site, now, clock = self.site, self.world.now, self.clock
         begins = {self._job_id(row): begin for row in rows if (begin := self._begin(row)) > clock}
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
         asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
         if not asks_now or self.unreachable:
-            return drops_begin
+            return
         try:
             jobs = [job for job in self.site.batch.queue().jobs if job.id in ids]
         except BatchError as error:
             self.failed(error)
-            return drops_begin
+            return
         if jobs:
             begun = {ids[job.id]: job.id for job in jobs if not job.held}
             claims = self.claims.look(begun).values() if begun else ()  # another tick may have released it
@@ -499,8 +499,7 @@ class Submitter:
         if asked := [job for job in jobs if job.id in begins]:
             early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
             site.changes.note("begin", early[0] if early else "", now)
-            return drops_begin or bool(early)
-        return drops_begin
+            self.drops_begin = self.drops_begin or bool(early)
 
     def _begin(self, row: Submit | Release) -> int:
         """When it is to begin where that is later than now; 0: at once."""
@@ -565,7 +564,7 @@ class Submitter:
             if id(row) not in noted:
                 self.note(row, Done.PASSING, f"job {self._job_id(row)} {why}", self._job_id(row))
 
-    def _send(self, sending: Sequence[Submit | Release], *, drops_begin: bool) -> None:
+    def _send(self, sending: Sequence[Submit | Release]) -> None:
         held_on_purpose = {name for name, entry in self.world.entries_by_id().items() if entry.holds_itself}
         ids = [self._job_id(row) for row in sending if row.key.entry not in held_on_purpose]
         if ids and self.unreachable and not self.has_time_for_one:
@@ -573,7 +572,7 @@ class Submitter:
             return
         self._give_own_comments(sending)
         try:
-            for row in sending if drops_begin else ():
+            for row in sending if self.drops_begin else ():
                 if begin := self._begin(row):
                     self.site.batch.move(self._job_id(row), begin)
             still, why = self._released(ids)

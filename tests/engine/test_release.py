@@ -172,6 +172,21 @@ def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_i
     assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]
 
 
+def test_so_does_one_that_is_submitted_in_the_tick_that_has_found_it_out_by_what_a_killed_one_left_held(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
+    changed = replace(site, batch=early)  # type: ignore[arg-type]
+    scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d"))
+    (site.paths.kill / "plain").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(submit.Submitter, "_release_held", lambda *_: None)
+        ticked(changed, NOW - 185)
+    (site.paths.kill / "plain").unlink()
+    ticked(changed, NOW - 125)
+    assert sorted(early.moved) == [("1", NOW - 5), ("2", NOW - 5)]
+
+
 def test_a_slot_that_came_while_the_tick_submitted_is_no_sign_that_a_site_drops_begin(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
