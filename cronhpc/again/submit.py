@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     Job,
     Key,
     Plan,
+    Queue,
     Reason,
     Release,
     Rules,
@@ -430,11 +431,16 @@ class _Again:
         return asked_about_doubtful(site.batch, world)
 
     def _world(self) -> World:
-        """This series alone, as it is by now, and how its pieces have ended."""
-        mine = entry_id(self.name)
+        """This series alone, as it is by now, and how its pieces have ended.
+
+        Without the jobs of others: one that is held, and whose claim is not here, would be cancelled as left over.
+        """
+        mine, owners = entry_id(self.name), records(self.jobs)
         claims = tuple(claim for claim in self.jobs.claims if claim.key.entry == mine)
+        listed = tuple(job for job in self.jobs.listed if (key := owners.key(job)) is None or key.entry == mine)
         world = replace(
             self.jobs,
+            queue=Queue(listed),
             series=(series_of(self.site.paths.state, self.jobs.dialect.job, self.record),),
             claims=claims,
             call=Call(only=mine),

@@ -20,7 +20,7 @@ from cronhpc.cli import main
 from cronhpc.cli.console import Console
 from cronhpc.core.model import CronhpcError, Job, JobEnd, Key, Queue, Result, Rules
 from cronhpc.engine.init import init
-from cronhpc.engine.site import Site
+from cronhpc.engine.site import Site, directory_id
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.store import damage, history, logs, memory, series_records
 from cronhpc.store.claims import Claims
@@ -146,6 +146,13 @@ def stage(tmp_path: Path) -> Stage:
     paths = Paths(root)
     site = Site(paths, read_settings(paths.settings), batch, {}, "node", "alice", 1000, "UTC")  # type: ignore[arg-type]  # as far as it is asked
     return Stage(site, batch, tmp_path)
+
+
+def test_a_held_job_of_another_entry_whose_sbatch_timed_out_is_left_to_the_tick_that_adopts_it(stage: Stage) -> None:
+    comment = f"cronhpc={directory_id(stage.site.paths)}/backup@20261127T1500Z.1"
+    stage.batch.jobs["90"] = Job("90", "PENDING", "backup", comment, **waits_for("JobHeldUser"))
+    stage.again()
+    assert stage.waiting() == {"90": "held", "101": "15:00"}
 
 
 # --- exactly one next piece ----------------------------------------------------------------------------------------
