@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.slurm.text import is_full
 from cronhpc.check import lint_directives, lint_shell
 from cronhpc.check.lint_directives import Facts, Unreadable
 from cronhpc.core.model import Problem
@@ -144,9 +145,11 @@ _MAY_NOT_FIT = (
 def _refused(facts: Facts, header: Header, dialect: Dialect) -> Iterable[Problem]:
     if not facts.refused:
         return
-    option = _option_meant(facts.refused, header)
+    option = None if is_full(facts.refused) else _option_meant(facts.refused, header)
     what = f"{lint_directives.reader(dialect)} would refuse it: {facts.refused.rstrip('.')}."
     fix = f"Correct the {dialect.prefix} lines, or sbatch: in cronhpc.yaml."
+    if is_full(facts.refused):
+        fix = "Nothing, if your jobs fill the queue just now: it is submitted when some end. Else ask for fewer tasks."
     if option:
         fix = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
     yield Problem("E228", what, fix, line=option.line if option else 0, key=option.name if option else "sbatch")

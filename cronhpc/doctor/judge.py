@@ -115,6 +115,8 @@ class Check(Enum):
     SBATCH_UNANSWERED = "unknown", "sbatch", "sbatch --test-only gave no answer: {why}.", "Ask again later."
     SBATCH_REFUSES = ("error", "sbatch", "sbatch would not take the scheduler's job: {why}.",
                       "See sbatch: in cronhpc.yaml.")
+    SBATCH_FULL = ("warning", "sbatch", "sbatch would not take the scheduler's job just now: {why}.",
+                   "Jobs of yours fill the queue: start the scheduler when some have ended, and leave it two places.")
     SBATCH_TAKES = "fine", "sbatch", "sbatch would take the scheduler's job from here."
 
     # --- partitions, accounts, limits
@@ -154,6 +156,9 @@ class Check(Enum):
                   "Ask for a higher limit if entries fall behind.")
     LIMITS_FINE = "fine", "limits", "{limit}; the chain takes {chain}."
     ENDS_FINE = "fine", "ends", "sacct tells how runs ended."
+    ENDS_SILENT = ("unknown", "ends",
+                   "accounting gives no answer: your accounts, limits on jobs, and how runs ended are not known.",
+                   "Ask again later. Where it never answers, set defaults: {record: true} in cronhpc.yaml.")
     ENDS_UNKNOWN = "unknown", "ends", "whether there is accounting could not be read."
     ENDS_RECORDED = "fine", "ends", "no accounting here; runs write down how they ended (record: true)."
     ENDS_LOST = ("warning", "ends",
@@ -303,9 +308,12 @@ def of_cluster(
     yield from partition
     if by_daemon or not any(each.level == "error" for each in partition):
         yield from _by_daemon(cluster, settings, driven=by_daemon)
-    yield from _account(cluster, settings)
-    yield _limits(cluster.limits, accounting=site.accounting)
-    yield _ends(cluster, settings)
+    if cluster.limits is None:
+        yield Check.ENDS_SILENT()
+    else:
+        yield from _account(cluster, settings)
+        yield _limits(cluster.limits, accounting=site.accounting)
+        yield _ends(cluster, settings)
     if cluster.requeue:
         yield Check.REQUEUE()
     if cluster.kill_wait is not None and cluster.kill_wait < _GRACE:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cronhpc.batch import connect, dialect_of, examinable, process
 from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import elapsed, for_commands
+from cronhpc.batch.slurm.text import is_full
 from cronhpc.core.chain import link_options
 from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, StateError, Way, command
 from cronhpc.core.model.site import LEVELS, Finding
@@ -441,7 +442,9 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
         refusal = slurm.refusal(job, "#!/bin/sh\n")
     except Unreachable as error:
         return Check.SBATCH_UNANSWERED(why=error.text.rstrip("."))
-    return Check.SBATCH_REFUSES(why=refusal) if refusal else Check.SBATCH_TAKES()
+    if not refusal:
+        return Check.SBATCH_TAKES()
+    return (Check.SBATCH_FULL if is_full(refusal) else Check.SBATCH_REFUSES)(why=refusal)
 
 
 def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:

@@ -736,6 +736,17 @@ def test_what_sbatch_says_is_passed_on_and_can_be_ignored() -> None:
     assert lint_script("a.slurm", ignored, folder_schedule="@daily", facts=facts) == ()
 
 
+FULL = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+
+
+@pytest.mark.parametrize("reason", [f"QOSMaxSubmitJobPerUserLimit / {FULL}", FULL, "Job queue full"])
+def test_a_queue_that_is_full_just_now_is_no_fault_of_a_line(reason: str) -> None:
+    text = b"#!/bin/bash\n#SBATCH --time=5 --qos=long\ntrue\n"
+    (problem,) = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=reason))
+    assert (problem.code, problem.line) == ("E228", 0)
+    assert problem.fix.startswith("Nothing, if your jobs fill the queue just now")
+
+
 ATOMS = [
     *(
         "#SBATCH ",

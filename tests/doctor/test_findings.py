@@ -25,6 +25,7 @@ NO_ACCOUNTING = replace(WELL, site=replace(WELL.site, accounting=False), limits=
 
 
 UNKNOWN_ACCOUNTING = replace(WELL, site=replace(WELL.site, accounting=None))
+SILENT_ACCOUNTING = replace(WELL, site=replace(WELL.site, account="", accounts=()), limits=None, accounts_enforced=True)
 
 
 def at_submit_limit(*numbers: int) -> Cluster:
@@ -106,6 +107,7 @@ SITES: dict[str, tuple[Cluster, Settings, str, str, Put]] = {
         (("defaults.record", "true"),),
     ),
     "nobody knows of accounting": (UNKNOWN_ACCOUNTING, PLAIN, "unknown ends", "accounting", ()),
+    "accounting gives no answer": (SILENT_ACCOUNTING, PLAIN, "unknown ends", "limits on jobs", ()),
     "scripts run again": (replace(WELL, requeue=True), PLAIN, "advice requeue", "JobRequeue=1", ()),
     "two seconds to live": (replace(WELL, kill_wait=2), PLAIN, "advice kill", "KillWait is 2 s", ()),
     "no clock": (replace(WELL, clock=None), PLAIN, "unknown clock", "could not be read", ()),

@@ -169,8 +169,8 @@ def _only(text: str) -> tuple[str, ...]:
     return () if text in {"", "ALL", "(null)"} else tuple(text.split(","))
 
 
-def _limits(ask: Ask, user: str, cluster: str, qos: Sequence[str]) -> tuple[Limit, ...]:
-    """Of the user's associations, and of the QOS that count for them. () where accounting does not answer."""
+def _limits(ask: Ask, user: str, cluster: str, qos: Sequence[str]) -> tuple[Limit, ...] | None:
+    """Of the user's associations, and of the QOS that count for them. None where accounting does not answer."""
     where = [f"user={user}", *([f"cluster={cluster}"] if cluster else [])]
     columns = "format=Account,DefaultQOS,QOS,MaxSubmitJobs,GrpSubmitJobs"
     try:
@@ -180,7 +180,7 @@ def _limits(ask: Ask, user: str, cluster: str, qos: Sequence[str]) -> tuple[Limi
         columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
         rows = _cells(ask("sacctmgr", ["-n", "-P", "show", "qos", columns]), 4)
     except Unreachable:
-        return ()
+        return None
     limits += [Limit(f"QOS {row[0]}", int(n)) for row in rows if row[0] in names for n in row[1:] if n.isdecimal()]
     return tuple(dict.fromkeys(limits))
 

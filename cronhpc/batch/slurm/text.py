@@ -174,6 +174,11 @@ def at_limit(answer: str) -> bool:
     return re.search(f"{_SUBMIT_LIMIT}|{_ASSOCIATION_LIMIT}", answer) is not None or holds(answer, _FULL)
 
 
+def is_full(answer: str) -> bool:
+    """Whether sbatch refuses for the number of this user's jobs in the queue: later it may take the same job."""
+    return holds(answer, _FULL) or bool(re.search(_SUBMIT_LIMIT, answer) and not re.search(_OTHER_LIMIT, answer))
+
+
 def _is_silence(ended: Finished, failed: str) -> bool:
     if ended.timed_out or ended.code <= 0 or not ended.err.strip():
         return True

@@ -71,7 +71,7 @@ class Cluster:
 
     site: Site
     offers: tuple[Partition, ...] = ()
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[Limit, ...] | None = ()  # None: there is accounting, which gave no answer
     kill_wait: int | None = None  # seconds
     requeue: bool | None = None
     clock: int | None = None  # the controller's, when it answered
