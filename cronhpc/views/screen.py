@@ -15,7 +15,7 @@ from cronhpc.views.style import Cell, Column, Style, table, wrap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cronhpc.views.facts import EntryStatus, LiveRun, Notice, Status
+    from cronhpc.views.facts import EntryStatus, HistoryRun, LiveRun, Notice, Status
 
 _ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
@@ -227,13 +227,22 @@ def blocked(entry: EntryStatus) -> str:
 def _entry_cells(entry: EntryStatus, style: Style, as_of: Instant, about: str) -> list[Cell]:
     live, last = [run for run in entry.runs if not run.ahead], entry.last
     first, streak = [text.name(entry.name), _next(entry, style)], _streak(entry)
-    if live:
-        beside = sum(run.state == live[0].state for run in live)
-        return [*first, style.at(live[0].slot), *_live_cells(live[0], as_of, about, beside), streak]
+    if run := _run_to_show(live, last):
+        beside = sum(each.state == run.state for each in live)
+        return [*first, style.at(run.slot), *_live_cells(run, as_of, about, beside), streak]
     if not last:
         return [*first, "-", ("not yet", "dim"), "-", "-", streak]
     result = (runs.result_words(last), runs.result_colour(last.result))
     return [*first, style.at(last.slot), result, times.took(last.took), times.took(last.waited), streak]
+
+
+def _run_to_show(live: Sequence[LiveRun], last: HistoryRun | None) -> LiveRun | None:
+    """What waits or runs; else the newest of those whose end is not known, unless that of a later one is."""
+    for run in live:
+        if not run.gone:
+            return run
+    newer = last is not None and live and last.slot is not None and last.slot > (live[-1].slot or 0)
+    return live[-1] if live and not newer else None
 
 
 def _live_cells(run: LiveRun, as_of: Instant, about: str, beside: int = 1) -> list[Cell]:

@@ -605,6 +605,11 @@ def test_each_complaint_says_what_and_ends_with_its_fix(world: World, line: str)
     assert block[: block.index("")] == [f"  {line}"]
 
 
+SILENT_ENDS: dict[str, Any] = {
+    "job_ends": {},
+    "kept": SchedulerState(last_tick=at("14:00:04"), absent={"4720": NOW - 600, "4721": NOW - 600}),
+    "accounting": Accounting(exists=True, trouble="Connection refused"),
+}
 ROWS = {
     "never ran": (with_entry(entry("backup")), "backup  15:00 (53 min)  -  not yet  -  -  -"),
     "runs now": (
@@ -618,6 +623,21 @@ ROWS = {
             queue=Queue((LINK, SPARE, RUNS[1], BESIDE[1])),
         ),
         "backup  15:00 (53 min)  14:00  running (2)  7m17s  3s  -",
+    ),
+    "one runs, and how an earlier one ended is not known": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            claims=(RUNS[0], BESIDE[0]),
+            queue=Queue((LINK, SPARE, BESIDE[1])),
+            **SILENT_ENDS,
+        ),
+        "backup  15:00 (53 min)  14:05  running  2m17s  3s  -",
+    ),
+    "how two ended is not known": (
+        with_entry(
+            entry("backup", "0 * * * *"), claims=(RUNS[0], BESIDE[0]), queue=Queue((LINK, SPARE)), **SILENT_ENDS
+        ),
+        "backup  15:00 (53 min)  14:05  ended (2)  -  -  -",
     ),
     "waits in the queue": (
         with_entry(
