@@ -14,10 +14,11 @@ from cronhpc.batch import process
 from cronhpc.batch.port import Batch, BatchError, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
-from cronhpc.core.identity import records
+from cronhpc.core.identity import is_queued, records
 from cronhpc.core.model import (
     TOKEN,
     Call,
+    Claim,
     ClaimState,
     CronhpcError,
     Disabled,
@@ -323,13 +324,19 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     return Started(tuple(each for each in outcomes if each.obstacle is not Obstacle.SHOWN), tuple(lines))
 
 
+def _may_start(world: World, claim: Claim) -> bool:
+    """Whether its job is in the queue and lives; one that somebody has cancelled is told of when its slot has come."""
+    rows = world.jobs().get(claim.job_id or "", ())
+    return any(job.live for job in rows) if rows else is_queued(world, claim)
+
+
 def _ahead_words(dialect: Dialect, world: World, outcomes: Sequence[Outcome]) -> list[str]:
     """Runs that waited for their slots, and are cancelled; the others start all the same."""
     taken = [(o, d) for o in outcomes if isinstance(d := o.decision, Withdraw) and d.job_id]
     listed = [d.job_id for o, d in taken if o.obstacle is Obstacle.SHOWN]
     cancelled = [d.job_id for o, d in taken if o.done is Done.OK] + listed
     waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.FINISHED]
-    left = [c.job_id for c in waiting if c.job_id and c.job_id not in cancelled]
+    left = [c.job_id for c in waiting if c.job_id and c.job_id not in cancelled and _may_start(world, c)]
     lines = []
     if cancelled:
         still = f"; the queue shows {len(listed)} of them, as it may for a minute; if it does later: " if listed else ""

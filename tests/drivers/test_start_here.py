@@ -17,7 +17,19 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.local import Local
-from cronhpc.core.model import ClaimState, Done, Obstacle, Outcome, SchedulerState, Started, Submit, Way, Withdraw
+from cronhpc.core.model import (
+    ClaimState,
+    Done,
+    Job,
+    Obstacle,
+    Outcome,
+    Queue,
+    SchedulerState,
+    Started,
+    Submit,
+    Way,
+    Withdraw,
+)
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
 from cronhpc.drivers import start
@@ -220,10 +232,13 @@ def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
 
 def test_stop_does_not_tell_what_it_has_cancelled_as_still_to_run() -> None:
     """Behind a cached squeue it told so of all that waited, though their cancel had been taken."""
-    one, two = (claim("a", clock, ClaimState.RELEASED, job_id) for clock, job_id in (("09:00", "1"), ("10:00", "2")))
+    slots = (("09:00", "1"), ("10:00", "2"), ("11:00", "3"), ("12:00", "4"))
+    one, two, *cancelled = (claim("a", clock, ClaimState.RELEASED, job_id) for clock, job_id in slots)
+    queue = Queue((Job("1", "PENDING", "a", ""), Job("2", "PENDING", "a", ""), Job("3", "CANCELLED", "a", "")))
     gone = Outcome(Withdraw(two.key, "a", "2", ""), Done.REFUSED, obstacle=Obstacle.SHOWN)
     still = "; the queue shows 1 of them, as it may for a minute; if it does later: scancel 2"
-    assert start._ahead_words(SLURM, world("08:00", claims=(one, two)), [gone]) == [
+    seen = replace(world("08:00", claims=(one, two, *cancelled)), queue=queue)
+    assert start._ahead_words(SLURM, seen, [gone]) == [
         f"cancelled 1 run that waited in the queue for a time to come{still}",
         "submitted ahead, and still to run: 1 job; if they shall not: scancel 1",
     ]
