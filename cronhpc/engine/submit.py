@@ -198,6 +198,9 @@ class Submitter:
                 held.append(row)
                 continue
             try:
+                if why := self._meanwhile([row])[0].objection():
+                    self.note(row, Done.REFUSED, why, row.job_id)
+                    continue
                 if claim.state is ClaimState.SUBMITTED:
                     self.claims.step(row.key, ClaimState.RELEASING)
                 self.claims.step(row.key, ClaimState.RELEASED)

@@ -172,6 +172,12 @@ SITUATIONS: dict[str, Situation] = {
     "what is to end was finished and forgotten meanwhile: left": Situation(
         (Finish(K, "e", JobEnd(Result.OK)),), (RELEASED, "7"), GONE, "refused"
     ),
+    "its owner has released it: that is noted": Situation(
+        (Release(K, "7", marked=True),), (SUBMITTED, "7"), (SUBMITTED, "7"), "ok", "released 7"
+    ),
+    "its owner has released it, and another job was recorded meanwhile: of that nothing is noted": Situation(
+        (Release(K, "7", marked=True),), (SUBMITTED, "7"), (SUBMITTED, "8"), "refused", "submitted 8"
+    ),
     "taken back before its slot: its job goes, and its claim stays": Situation(
         (Withdraw(LATER, "e", "7", "edited"),), (RELEASED, "7"), (RELEASED, "7"), "ok", "claimed", "7"
     ),
