@@ -4,8 +4,8 @@ An attempt's steps are names in `state/claims/`, so a listing shows them all:
 
     <key>              claimed: link(2) of a finished file, so by one alone, who knows it by its content
     <key>.id           its one job id is recorded: in the same way, so it is written once and never changed
-    <key>.go           the release may have been sent (rename of .id)
-    <key>.run          it was released (rename of .go)
+    <key>.go           the release may have been sent (.id, by this name: no other job's record takes its place)
+    <key>.run          it was released (.go, in the same way)
                        (of several the furthest counts: who records an id late finds that name free, and may die then)
     <key>.back         beside these: its job, submitted ahead, is cancelled by us before its slot has come (or may be):
                        whose doing that was, and of which job, while the claim has none or another
@@ -206,7 +206,7 @@ class Claims:
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is finished."""
         before, after = {ClaimState.RELEASING: (".id", ".go"), ClaimState.RELEASED: (".go", ".run")}[state]
-        return move(self.folder / f"{key}{before}", self.folder / f"{key}{after}")
+        return move(self.folder / f"{key}{before}", self.folder / f"{key}{after}", over=False)
 
     def exists(self, key: Key) -> bool:
         """Whether anybody has claimed `key` and it is not archived."""

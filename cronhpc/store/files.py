@@ -202,16 +202,27 @@ def _create(path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
     return True
 
 
-def move(before: Path, after: Path) -> bool:
-    """Give `before` the name `after`, which another may do as well; False: neither is there. Raises OSError."""
+def move(before: Path, after: Path, *, over: bool = True) -> bool:
+    """Give `before` the name `after`, which another may do as well; False: neither is there. Raises OSError.
+
+    Not `over` another file of that name, which keeps it: False, too.
+    """
     try:
-        retried(lambda: os.rename(before, after))
+        retried(lambda: (os.rename if over else os.link)(before, after))
     except OSError as error:
-        if is_listed(after) and not is_listed(before):
-            return True
+        if is_listed(after):
+            if not is_listed(before):
+                return True
+            if not over and isinstance(error, FileExistsError):
+                if read_bytes(before) != read_bytes(after):
+                    return False
+                remove(before)  # the reply was lost, or another has come so far
+                return True
         if isinstance(error, FileNotFoundError) and before.parent.is_dir():
             return False
         raise
+    if not over:
+        remove(before)
     return True
 
 

@@ -181,6 +181,18 @@ def test_a_claim_and_its_steps_outlive_any_one_error_that_passes(
         walk(Key("a", 60 * at))
 
 
+def test_a_step_that_two_take_at_once_puts_no_job_recorded_meanwhile_in_the_place_of_the_first(tmp_path: Path) -> None:
+    """One looked before the first had taken it: the second job would have run beside the first."""
+    claims, key = Claims(tmp_path), Key("a", 0)
+    assert claims.make(key, "a", "a tick", 1)
+    assert claims.record(key, "17", 2)
+    for step in (ClaimState.RELEASING, ClaimState.RELEASED):
+        assert claims.step(key, step)
+        claims.record(key, "18", 3)  # that name is free by then; the furthest counts
+        claims.step(key, ClaimState.RELEASING)
+        assert (claims.look([key])[key].state, claims.look([key])[key].job_id) == (step, "17")
+
+
 def test_init_on_a_file_system_without_hard_links_makes_no_half_directory(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
