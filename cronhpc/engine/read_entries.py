@@ -136,14 +136,12 @@ class _Reader:
 
     @cached_property
     def policies(self) -> Policies:
-        """Those of entries that name none; as with `trust`."""
+        """Those of entries that name none; what is wrong with them is named where the settings are read."""
         from cronhpc.core.policy import DEFAULTS, parse_policies
 
         dialect = self.site.batch.dialect
         usual = replace(DEFAULTS, record=not dialect.tells_ends or bool(dialect.job.codes))
-        policies, wrong = parse_policies(self.site.settings.defaults, usual)
-        self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
-        return policies
+        return parse_policies(self.site.settings.defaults, usual)[0]
 
     # --- what a file or a row says
 

@@ -182,15 +182,19 @@ def _cached_settings(status: os.stat_result, cache: Cache) -> Settings | None:
 
 
 def _read_settings(paths: Paths) -> tuple[Settings, tuple[Problem, ...]]:
-    """Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look."""
+    """Wrong rows under `entries:` and `defaults:` harm only themselves, and are not cached: each look names them."""
+    from cronhpc.core.policy import parse_policies
     from cronhpc.store.settings import read_settings
 
+    problems: tuple[Problem, ...] = ()
     try:
-        return read_settings(paths.settings), ()
+        settings = read_settings(paths.settings)
     except SettingsError as error:
         if error.rest is None:
             raise
-        return error.rest, error.problems
+        settings, problems = error.rest, error.problems
+    _, wrong = parse_policies(settings.defaults)
+    return settings, (*problems, *(replace(each, file="cronhpc.yaml") for each in wrong))
 
 
 def _must_be_there(paths: Paths) -> None:

@@ -420,6 +420,17 @@ def test_what_is_refused_later_is_said_by_check(shell: Shell, text: str, said: s
     assert found.out.count(said) == 1
 
 
+def test_a_wrong_default_is_named_as_long_as_it_is_there(shell: Shell) -> None:
+    settings(shell, "defaults: {overlap: skp}")
+    said = "cronhpc.yaml:2: E103 --overlap=skp: not a value for overlap."
+    assert shell("check").out.count(said) == 1, "with no script"
+    shell.drop("cron.daily/a.slurm", "#!/bin/bash\ntrue\n")
+    for _ in range(3):
+        assert shell("check").out.count(said) == 1
+        assert "--overlap=skp: not a value for overlap" in shell("status").out
+        shell("tick", now=later())
+
+
 # --- check of what this place has -------------------------------------------------------------------------------------
 
 
