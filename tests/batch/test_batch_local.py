@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -379,6 +380,43 @@ def test_what_the_disk_does_not_take_has_not_happened(bench: Bench) -> None:
         bench.submit("true")
     (bench.folder / "local").unlink()
     (bench.folder / "moved").rename(bench.folder / "local")
+
+
+@pytest.mark.processes
+def test_a_full_disk_keeps_no_running_job_from_being_cancelled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    job_id = bench.submit("sleep 60")
+    bench.until(job_id, "RUNNING")
+    with monkeypatch.context() as patched:
+        patched.setattr(sv, "_fresh", full)
+        bench.local.cancel([job_id])
+    bench.until(job_id, "CANCELLED")
+    assert bench.local.cancelled_by(job_id, 0) == os.getuid()
+
+
+def test_how_a_script_ended_is_written_when_a_full_disk_has_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Alarm:
+        shut_down, slept = False, 0
+
+        def sleep(self, _seconds: float) -> None:
+            self.slept += 1
+
+    def until_there_is_room(folder: str, name: str, facts: sv.Facts) -> None:
+        if alarm.slept < 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(folder, name, facts)
+
+    alarm, write = Alarm(), sv.write
+    monkeypatch.setattr(sv, "write", until_there_is_room)
+    sv.write_end(str(tmp_path), {"state": "COMPLETED"}, cast("sv.Alarm", alarm))
+    assert sv.read(str(tmp_path), "end.json") == {"state": "COMPLETED"}
+    alarm.slept, alarm.shut_down = 0, True
+    with pytest.raises(OSError, match="No space left"):
+        sv.write_end(str(tmp_path), {"state": "COMPLETED"}, cast("sv.Alarm", alarm))
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ import pwd
 import re
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.local import supervisor as sv
@@ -116,10 +116,10 @@ class Local(Batch):
         """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
         for folder in self._folders(job_ids):
             with self._disk():
-                if sv.write_once(folder, "fate", {"fate": "cancelled"}):
+                if not os.path.lexists(f"{folder}/fate") and sv.write_once(folder, "fate", {"fate": "cancelled"}):
                     sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
                 elif not pending_only:
-                    sv.write_once(folder, "cancel", {"by": os.getuid()})
+                    sv.mark(folder, "cancel")
             _wake(folder)
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
@@ -171,9 +171,11 @@ class Local(Batch):
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         for folder in self._folders([job_id]):
-            job, *notes = (_facts_in(folder, name) or {} for name in ("job.json", "cancel", "end.json"))
+            job, end = (_facts_in(folder, name) or {} for name in ("job.json", "end.json"))
             if job.get("submitted", 0) >= since:
-                return next((int(facts["by"]) for facts in notes if "by" in facts), None)
+                with suppress(FileNotFoundError):
+                    return os.stat(f"{folder}/cancel").st_uid
+                return end.get("by")
         return None
 
     # --- beyond the port -------------------------------------------------------------------------------------------
@@ -373,7 +375,6 @@ _NEEDED = {
     "fate": {"fate"},
     "run.json": {"pid", "since", "boot", "host", "started"},
     "supervisor.json": {"pid", "since", "boot", "host"},
-    "cancel": {"by"},
 }
 _NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # what no path or variable can hold
 _LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone

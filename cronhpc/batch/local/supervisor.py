@@ -10,12 +10,13 @@ The folder of a job:
   supervisor.json  who waits
   fate             made once, by link(2): "started", and by which supervisor, or "cancelled"
   run.json         the script's process
-  cancel           somebody wants it ended
+  cancel           somebody wants it ended: who owns it; empty (in earlier versions not), so that a full disk takes it
   end.json         how it ended
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -55,6 +56,11 @@ def write_once(folder: str, name: str, facts: Facts) -> bool:
     finally:
         os.unlink(fresh)
     return True
+
+
+def mark(folder: str, name: str) -> None:
+    """Make an empty file, which a full disk takes."""
+    os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def _fresh(folder: str, name: str, facts: Facts) -> str:
@@ -287,6 +293,17 @@ def _of_the_job(job: Facts) -> dict[str, str]:
     }
 
 
+def write_end(folder: str, end: Facts, alarm: Alarm) -> None:
+    """How the script ended is told once, so room on a full disk is waited for, unless the machine is shut down."""
+    while True:
+        try:
+            return write(folder, "end.json", end)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT} or alarm.shut_down:
+                raise
+        alarm.sleep(_LOOK)
+
+
 def main(folder: str) -> None:
     """One job, from its release to its end."""
     alarm = Alarm()
@@ -296,7 +313,7 @@ def main(folder: str) -> None:
     os.umask(job["umask"])
     write(folder, "supervisor.json", identity(os.getpid()))
     if wait_for_start(folder, alarm):
-        write(folder, "end.json", run(folder, job, alarm))
+        write_end(folder, run(folder, job, alarm), alarm)
 
 
 if __name__ == "__main__":
