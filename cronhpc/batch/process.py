@@ -179,7 +179,9 @@ _started: list[subprocess.Popen[bytes]] = []
 
 def start(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
     """Start a program that may outlive us: own session, no terminal, no pipes. Its process id. Raises Missing."""
-    _started[:] = [child for child in _started if child.poll() is None]
+    for child in [each for each in _started if each.poll() is not None]:
+        with suppress(ValueError):  # another thread was first
+            _started.remove(child)
     try:
         child = subprocess.Popen(
             list(argv),
