@@ -379,7 +379,9 @@ class _Index:
             jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
             ended += [runs.ended_facts(entry.name, end.key, end.job_end, jobs.get(end.key)) for end in finished]
         return max(
-            (run for run in ended if runs.slot_or_end(run) <= self.world.now), key=runs.slot_or_end, default=None
+            (run for run in ended if runs.slot_or_end(run) <= self.world.now),
+            key=lambda run: (runs.slot_or_end(run), run.attempt),
+            default=None,
         )
 
 

@@ -61,6 +61,7 @@ from tests.view_situations import (
     entry,
     facts_of,
     running,
+    state,
     style,
 )
 from tests.worlds import waits_for
@@ -652,6 +653,15 @@ ROWS = {
             entry("backup", "0 * * * *"),
             EntryState(watermark=at("14:00")),
             claims=(RUNS[0],),
+            queue=Queue((LINK, SPARE, OVER)),
+        ),
+        "backup  15:00 (53 min)  14:00  ok  5m  3s  -",
+    ),
+    "its second attempt has ended since the last tick": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            state("backup", at("14:00"), "failed", exit_code=1, job="4716"),
+            claims=(replace(RUNS[0], key=replace(RUNS[0].key, attempt=2)),),
             queue=Queue((LINK, SPARE, OVER)),
         ),
         "backup  15:00 (53 min)  14:00  ok  5m  3s  -",
