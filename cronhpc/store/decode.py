@@ -321,14 +321,15 @@ def iso(at: int | None) -> str | None:
 
 
 def epoch(text: object) -> int | None:
-    """The reverse of `iso`; None for anything else."""
+    """The reverse of `iso`; None for anything else, also for what has no date in every zone."""
     if not isinstance(text, str):
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return int(moment.timestamp()) if moment.tzinfo else None
+    at = int(moment.timestamp()) if moment.tzinfo else -1
+    return at if 0 <= at <= LATEST else None
 
 
 class MisfitError(ValueError):

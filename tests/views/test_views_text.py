@@ -196,7 +196,7 @@ def test_iso_times_come_back(instant: int) -> None:
     assert epoch(iso(instant)) == instant
 
 
-@pytest.mark.parametrize("wrong", ["", "yesterday", "2026-11-27T14:00:00", 7, None])
+@pytest.mark.parametrize("wrong", ["", "yesterday", "2026-11-27T14:00:00", 7, None, "0001-01-01T00:00:00+23:00"])
 def test_what_is_no_instant_is_none(wrong: object) -> None:
     assert epoch(wrong) is None
 
