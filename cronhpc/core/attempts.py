@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 # --- what a job's end means: results, streaks, retries, suspension ---------------------------------------------------
 
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
-# What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
-_NO_NEWS = frozenset({"NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
 _ONE_NODE = r"[\w.-]+"
 _LONGEST_BACKOFF = 2**10
 _LAST_NODES = 5  # failures whose nodes are remembered
@@ -92,7 +90,7 @@ def _from_queue(job: Job) -> JobEnd:
         started=None if never_ran else job.start,
         ended=job.ended,
         node=job.nodes,
-        detail="" if job.reason in _NO_NEWS else job.reason,
+        detail=job.news,
         tasks=job.failed,
     )
 

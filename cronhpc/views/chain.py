@@ -8,6 +8,7 @@ from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
     NEVER_STARTS,
+    NO_NEWS,
     Disabled,
     Done,
     Fault,
@@ -259,7 +260,7 @@ def _jobs_words(chain: Chain, style: Style) -> list[str]:
         if link:
             at = link.at
             late = at is None or at < style.now
-            why = text.one_line(link.reason) if late and link.reason != runs.ITS_TIME else ""
+            why = text.one_line(link.reason) if late and link.reason not in NO_NEWS else ""
             when = style.clock(at) if at else "stuck" if link.fault else "soon"
             jobs.append(f"{key} {when} (job {link.job}{f', waits: {why}' if why else ''})")
     if chain.ahead and chain.ahead.links > 1:

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Advice, Claim, HistoryRow, Job, Plan, World
 
 
-ITS_TIME = "BeginTime"  # the reason of what waits for that alone: no news
-
-
 def run_facts(row: HistoryRow) -> HistoryRun:
     """One row of history, as store/history.py gives it, whichever of its facts are known. Times are epoch seconds."""
     slot, attempt, by_hand = _slot_and_attempt(row)
@@ -152,8 +149,7 @@ def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> 
         job_end = replace(job_end, detail=str(absent))
         result = result if absent.may_live else "ended"
     elif job is not None:
-        reason = job.reason if job.waits and job.reason != ITS_TIME else ""
-        detail = "; ".join(filter(None, (restarted(job.restarts), reason)))
+        detail = "; ".join(filter(None, (restarted(job.restarts), job.news if job.waits else "")))
         job_end = replace(job_end, node=job.nodes, detail=detail, started=None if job.waits else job.start)
         result = _live_result(job)
     return replace(ended_facts(claim.name or claim.key.entry, claim.key, job_end, claim.job_id), result=result)

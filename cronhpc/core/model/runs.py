@@ -401,6 +401,9 @@ class Fault(StrEnum):
 
 _HOLDS = frozenset({Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN, Fault.HELD, Fault.ERROR_STATE, Fault.STUCK})
 NEVER_STARTS = frozenset({Fault.IMPOSSIBLE, Fault.NEVER_STARTS})
+# Reasons that say no more than the state and the result, in Slurm's words, which all backends use. BeginTime: of what
+# waits for that alone. JobLaunchFailure: older versions say it of any signal.
+NO_NEWS = frozenset({"BeginTime", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
 UNLISTED = "UNLISTED"  # the state of a job that was submitted just now, and that the queue does not show yet
 
 
@@ -435,6 +438,11 @@ class Job:
     def shown_id(self) -> str:
         """The id as squeue prints it."""
         return f"{self.id}_{self.tasks}" if self.tasks else self.id
+
+    @property
+    def news(self) -> str:
+        """Its reason, where that says more than its state and its result."""
+        return "" if self.reason in NO_NEWS else self.reason
 
     @property
     def pending(self) -> bool:
