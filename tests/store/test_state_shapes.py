@@ -237,6 +237,11 @@ def test_what_a_person_has_to_fix_is_said_until_then(state: State, name: str, va
         assert state.shell("tick", now=NOW).out.count(code) == 1
 
 
+def test_a_claim_that_is_of_no_use_is_told_by_the_tick_that_finds_it(state: State) -> None:
+    (state.root / "state" / "claims" / "sync@20261128T0300Z.1").write_bytes(written({**MADE, "name": 7}))
+    assert state.shell("tick", now=NOW).out.count("W337") == 1
+
+
 def test_what_an_earlier_version_called_otherwise_is_no_damage(state: State) -> None:
     how, invalid = scheduler.read_started(Paths(state.root))
     assert (how and how.via, how and how.by, list(invalid)) == ("local", "alice", [])
