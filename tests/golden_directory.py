@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     LinkRecord,
     Queue,
     Result,
+    Rules,
     SchedulerState,
     Started,
     Way,
@@ -439,16 +440,16 @@ def series() -> Iterator[series_records.Record]:
     ends = {"4700": (at("17:20", 26), at("13:18")), "4698": (at("20:00", 25), at("16:00", 26))}
     ran = tuple(Ran(job, Result.OK, *times) for job, times in ends.items())
     yield series_records.Record(
-        "train", "/home/alice/train.slurm", "/home/alice", {"after": True, "max_runs": 20},
+        "train", "/home/alice/train.slurm", "/home/alice", Rules(after=True, max_runs=20),
         submitted=("--time=20:00:00",), job_name="train", first="4690", seen="4750", at=at("13:20"), runs=5, ran=ran,
         logs=(("4750", "/home/alice/train-4750.out"),),
     )  # fmt: skip
     yield series_records.Record(
-        "watchdog", "/home/alice/watchdog.slurm", "/home/alice", {"every": 3600}, job_name="watchdog", seen="4650",
+        "watchdog", "/home/alice/watchdog.slurm", "/home/alice", Rules(every=3600), job_name="watchdog", seen="4650",
         at=at("09:00"), runs=12, no_next="three crashes in a row",
     )  # fmt: skip
     yield series_records.Record(
-        "evaluate", "/home/alice/evaluate.slurm", "/home/alice", {"cron": "0 3 * * *", "timezone": "Europe/Paris"},
+        "evaluate", "/home/alice/evaluate.slurm", "/home/alice", Rules(cron="0 3 * * *", timezone="Europe/Paris"),
         job_name="evaluate", seen="4600", at=at("03:00"), runs=2, trouble="sbatch: invalid account",
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ from cronhpc.core.model import (
     log_name,
     token,
 )
-from cronhpc.cron.values import by_field, dataclass, replace
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.act import Actor
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_job_ends, with_jobs, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
@@ -361,7 +361,7 @@ class _Again:
             record.arguments = tuple(self.asked.arguments)
         record.trouble = ""
         record.given = tuple(self.asked.options)
-        record.rules = by_field(self.asked.rules)
+        record.rules, record.unknown_rules = self.asked.rules, ()
         record.workdir, record.job_name = details.get("WorkDir", record.workdir), details.get("JobName", self.name)
         record.comment = header.value("comment") or ""
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]

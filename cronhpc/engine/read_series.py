@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Entry, Problem, Rules, Series
+from cronhpc.core.model import Entry, Problem, Series
 from cronhpc.core.pieces import Ran, crashed, job_ends, words
 from cronhpc.store import series_records
 from cronhpc.store.wrappers import piece
@@ -22,15 +22,20 @@ def read_series(state: Path, variables: JobVariables) -> tuple[tuple[Series, ...
     for record in series_records.every(state):
         try:
             series.append(series_of(state, variables, record))
-        except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
+        except ValueError:
             what = f"the record of series {record.name} is of another version."
             problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
     return tuple(series), problems
 
 
 def series_of(state: Path, variables: JobVariables, record: Record) -> Series:
-    """A record as the engine takes it: an entry without a schedule whose script is the wrapper."""
-    rules = Rules(**record.rules)
+    """A record as the engine takes it: an entry without a schedule whose script is the wrapper.
+
+    Raises ValueError: a rule that is not known; no time zone of this machine.
+    """
+    if record.unknown_rules:
+        raise ValueError(record.unknown_rules)
+    rules = record.rules
     options = [*record.submitted, *(["--no-requeue"] if "--requeue" not in record.submitted else [])]
     if rules.after and record.seen:
         options.append(f"--dependency=afterany:{record.seen}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Instant, Result, Rules, entry_id
-from cronhpc.cron.values import by_field, dataclass, field
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import decode
 from cronhpc.store.files import make_folder, no_file, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import Any
 
 VERSION = 1
 
@@ -25,7 +26,8 @@ class Record:
     name: str
     script: str
     workdir: str
-    rules: dict[str, Any] = field(default_factory=dict)
+    rules: Rules = Rules()
+    unknown_rules: tuple[str, ...] = ()  # names of another version's: when its pieces come is not known
     arguments: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     overruled: dict[str, str] = field(default_factory=dict)  # by `options`: what the script said of them then
@@ -74,14 +76,14 @@ def usable(path: Path) -> Record | None:
 def save(state: Path, record: Record) -> None:
     """Raises OSError."""
     make_folder(folder(state))
-    write_json(folder(state) / f"{entry_id(record.name)}.json", by_field(record), VERSION)
+    write_json(folder(state) / f"{entry_id(record.name)}.json", decode.plain(record), VERSION)
 
 
 def _record(value: Mapping[str, Any] | None) -> Record | None:
     if not value:
         return None
     record, invalid = decode.read(Record, value)
-    _, wrong = decode.decode(
-        record.rules if record else {}, decode.of(Rules)
-    )  # one that is not known is another version's
-    return None if invalid or wrong else record
+    if record is None or invalid:
+        return None
+    unknown = value.get("rules", {}).keys() - decode.of(Rules).fields.keys()
+    return replace(record, unknown_rules=(*record.unknown_rules, *sorted(unknown)))

@@ -221,10 +221,17 @@ def test_what_is_lost_is_said_once_by_a_tick_and_for_a_day_by_status(state: Stat
     assert "state/entries.json" in state.shell("status", now=NOW + 600).out
 
 
+def series_with(rules: dict[str, Any]) -> dict[str, Any]:
+    return {"version": 1, "name": "train", "script": "/home/alice/train.slurm", "workdir": "/", "rules": rules}
+
+
 FOR_EVER = [
     ("state/environment.json", {"version": 1, "environment": {"A": "1", "B": 7, "C=": "x"}}, "W333"),
     ("state/environment.json", {"version": 1, "environment": 7}, "W333"),
     ("state/trains/train.json", {"version": 1, "name": "train", "script": 7}, "W341"),
+    ("state/trains/train.json", series_with({"every": "often"}), "W341"),
+    ("state/trains/train.json", series_with({"every": 60, "on_holidays": False}), "W340"),
+    ("state/trains/train.json", series_with({"cron": "0 3 * * *", "until_time": 1, "timezone": "No/Zone"}), "W340"),
     ("scheduler/started", {"version": 1, "via": "resident", "prequeue": 99999999999999}, "W336"),
     ("scheduler/started", [], "W336"),
 ]

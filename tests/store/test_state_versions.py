@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, Skip, StateError, Submit
+from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, Rules, Skip, StateError, Submit
 from cronhpc.core.plan import plan
 from cronhpc.engine import init
 from cronhpc.engine.read import read_world
@@ -103,6 +103,18 @@ def test_a_series_of_an_earlier_version_goes_on(root: Path) -> None:
     known = series_records.load(root / "state", "train")
     assert known is not None
     assert (known.next_slot, known.ran) == (1795831900, (("900", "ok", 1795820000, 1795825000),))
+    assert known.rules == Rules(after=True, max_runs=20)
+
+
+def test_a_rule_of_a_newer_version_stays_unknown_in_a_record_that_is_saved_again(root: Path) -> None:
+    path = root / "state" / "trains" / "train.json"
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**value, "rules": {**value["rules"], "on_holidays": False}}), encoding="utf-8")
+    for _ in range(2):
+        known = series_records.load(root / "state", "train")
+        assert known is not None
+        assert (known.unknown_rules, known.rules.after) == (("on_holidays",), True)
+        series_records.save(root / "state", known)
 
 
 def test_the_past_and_the_environment_are_kept(root: Path) -> None:
