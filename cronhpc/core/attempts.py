@@ -41,6 +41,7 @@ from cronhpc.core.model import (
     Wait,
     Withdraw,
     entry_id,
+    slot_text,
     standing_for,
 )
 from cronhpc.core.stop import verdict
@@ -612,6 +613,14 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
     once_more = not world.has_run(_next(claim.key)) and not suspension(world, entry)
     again = retry_at(entry, claim, job_end, deadline, world.now) if once_more else None
     yield Finish(claim.key, claim.name, job_end, retry_at=again)
+
+
+def replaced(world: World, row: Submit) -> Iterator[Finish]:
+    """The runs that made room for `row` (overlap: replace) have ended by our hand."""
+    why = f"replaced by the slot {slot_text(row.key.slot)}"
+    for claim in world.claims if row.replaces else ():
+        if claim.job_id in row.replaces and claim.job_end is None:
+            yield Finish(claim.key, claim.name, JobEnd(Result.KILLED, detail=why))
 
 
 # --- whether a decision still stands ---------------------------------------------------------------------------------

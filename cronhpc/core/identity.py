@@ -413,6 +413,16 @@ def job_limit(world: World, outcomes: Sequence[Outcome]) -> int:
     return max(jobs, 1) if met else 2 * jobs if 0 < before < jobs else before
 
 
+def frees(world: World, outcomes: Iterable[Outcome]) -> bool:
+    """Whether a job that is taken back may have its place still: its slot is to have that again."""
+    taken_back = [claim.job_id or "" for claim in world.claims if claim.taken_back]
+    absent = absences(world) if taken_back else {}
+    passing = (each for each in outcomes if each.done is Done.PASSING or each.obstacle is Obstacle.SHOWN)
+    return any(isinstance(each.decision, Withdraw) for each in passing) or any(
+        job_id in absent and absent[job_id].may_live for job_id in taken_back
+    )
+
+
 def _unlisted(world: World, job_id: str | None, name: str, at: int) -> Job | None:
     if not job_id or job_id in world.jobs() or not 0 <= world.now - at < TWO_LOOKS:
         return None

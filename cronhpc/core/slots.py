@@ -72,6 +72,13 @@ def has_slot(entry: Entry, claim: Claim) -> bool:
     return claim.holds == text_key(entry) or (bool(entry.schedule) and schedule_of(entry).next_epoch(at - 1) == at)
 
 
+def holds(world: World, row: Submit) -> str:
+    """Of a submission that waits for its slot, which text it is made of; "" of others."""
+    before = world.claimed().get(row.key)
+    ahead = row.reason is Reason.AHEAD or (before is not None and before.holds and row.begin is not None)
+    return text_key(row.entry) if ahead else ""
+
+
 @dataclass(slots=True)
 class Due:
     """`slots` are due now, oldest first; `missed` collapses those that will not run; `next` is the first one later."""

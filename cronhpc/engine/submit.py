@@ -13,8 +13,8 @@ from pathlib import Path
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed, side_by_side
-from cronhpc.core.attempts import Meanwhile, had_its_turn, with_log
-from cronhpc.core.identity import absences, counted, queued
+from cronhpc.core.attempts import Meanwhile, had_its_turn, replaced, with_log
+from cronhpc.core.identity import counted, frees, queued
 from cronhpc.core.model import (
     NEW_STATE,
     Claim,
@@ -30,12 +30,10 @@ from cronhpc.core.model import (
     Reason,
     Release,
     Result,
-    Withdraw,
     cut_comment,
-    slot_text,
     token,
 )
-from cronhpc.core.slots import text_key
+from cronhpc.core.slots import holds
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import grouped, replace
 from cronhpc.engine.read import with_switches
@@ -49,7 +47,7 @@ from cronhpc.store.trust import Trust, trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from cronhpc.core.model import Decision, Entry, Job, Submit, World
@@ -60,7 +58,6 @@ _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
 _AT_ONCE = 64  # runs to come that are claimed before the first of them is tried
 _LOST = 8  # submissions in a row without an answer: then there is nobody to answer
-_BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
 
 class Submitter:
@@ -110,16 +107,6 @@ class Submitter:
         """Whether one more command may run into its time-out."""
         return elapsed() + self.site.settings.timeout <= self._began + _TIMEOUT
 
-    @property
-    def frees(self) -> bool:
-        """Whether a job that is taken back may have its place still: its slot is to have that again."""
-        taken_back = [claim.job_id or "" for claim in self.world.claims if claim.taken_back]
-        absent = absences(self.world) if taken_back else {}
-        passing = (each for each in self.outcomes if each.done is Done.PASSING or each.obstacle is Obstacle.SHOWN)
-        return any(isinstance(each.decision, Withdraw) for each in passing) or any(
-            job_id in absent and absent[job_id].may_live for job_id in taken_back
-        )
-
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
         if isinstance(error, Denied) and (self.world.call.link or self.site.batch.dialect.job.id in os.environ):
@@ -157,9 +144,9 @@ class Submitter:
         limit = self.world.kept.job_limit
         asked = sum(counted(self.world, row) for row in rows) if limit else 0
         one_by_one = asked > 0 and queued(self.world) + asked > limit  # else chance decided who is taken
-        frees = limit > 0 and self.frees
+        taken = limit > 0 and frees(self.world, self.outcomes)
         for row in rows:
-            if row.begin is not None and frees:
+            if row.begin is not None and taken:
                 self.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")
             elif obstacle := self._obstacle(row):
                 self.note(row, Done.PASSING, obstacle)
@@ -178,7 +165,7 @@ class Submitter:
                 if isinstance(answer, str):
                     self._is_now(row.key, ClaimState.SUBMITTED, answer)
                     held.append(row)
-                    ended += self._replaced(row)
+                    ended += replaced(self.world, row)
                 else:
                     self.outcomes.append(answer)
                     if answer.done is Done.FAILED and row.begin is None:  # before its slot has come it may be fixed
@@ -276,21 +263,15 @@ class Submitter:
 
     def _claim(self, row: Submit) -> Outcome | None:
         """What came of it where the attempt is not ours; None: it is."""
-        holds, now = self._holds(row), self.world.now
+        now, of = self.world.now, holds(self.world, row)
         try:
-            made = self.claims.make(row.key, row.entry.name, self.by, now, holds=holds, tasks=row.tasks)
+            made = self.claims.make(row.key, row.entry.name, self.by, now, holds=of, tasks=row.tasks)
         except OSError as error:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
         if not made:
             return Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
         self.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
         return None
-
-    def _holds(self, row: Submit) -> str:
-        """Of what waits for its slot, which text it was made of."""
-        before = self.world.claimed().get(row.key)
-        ahead = row.reason is Reason.AHEAD or (before is not None and before.holds and row.begin is not None)
-        return text_key(row.entry) if ahead else ""
 
     def _in_time(self, mine: list[Submit]) -> list[Submit]:
         """Those of our claims that do not come too late, durable. Raises OSError."""
@@ -314,7 +295,7 @@ class Submitter:
         late = set()
         for row in rows:
             key, state = row.key, states.get(row.entry.name, NEW_STATE)
-            archived = key.by_hand and key.attempt > 1 and self._archived(key)
+            archived = key.by_hand and key.attempt > 1 and history.tells_of(self.site.paths.history, key)
             if had_its_turn(key, claims, state, believed, archived=archived):
                 late.add(key)
         return late
@@ -322,22 +303,11 @@ class Submitter:
     def _give_back(self, row: Submit) -> None:
         """Our claim goes where its slot had ended before that; else others saw it, and a later one has ended since."""
         with suppress(OSError):
-            if not row.key.by_hand and row.key.attempt == 1 and not self._archived(row.key):
+            if not row.key.by_hand and row.key.attempt == 1 and not history.tells_of(self.site.paths.history, row.key):
                 why = "a later slot has had its turn, while the tick that claimed this one stood still"
                 self._end([Finish(row.key, row.entry.name, JobEnd(Result.MISSED, detail=why))])
                 return
         self.claims.give_up(row.key)
-
-    def _archived(self, key: Key) -> bool:
-        """Whether history has this attempt, or tells of its slot with others: it has ended, its claim is forgotten."""
-        for row in history.rows(self.site.paths.history):
-            last = Key.of(row.get("key", "")) if row.get("what") == "slot" and row.get("count") != 1 else None
-            with_others = last is not None and last.entry == key.entry and last >= key and not key.by_hand
-            if row.get("key") == str(key) or with_others:
-                return True
-            if row.get("at", 0) < key.slot - _BEFORE_ITS_SLOT:
-                return False
-        return False
 
     # --- phase two: held submission, the id on disk
 
@@ -359,7 +329,7 @@ class Submitter:
         except BatchError as error:
             return self._of_error(row, error, elapsed() - began)
         try:
-            if self.claims.record(row.key, job_id, self.clock, holds=self._holds(row)):
+            if self.claims.record(row.key, job_id, self.clock, holds=holds(self.world, row)):
                 return job_id
             now = self.claims.look([row.key]).get(row.key)
         except OSError as error:  # a full disk: the job stays held, and is found by its token
@@ -424,13 +394,6 @@ class Submitter:
             own_export=entry.own_export or None,
             holds_itself=entry.holds_itself,
         )
-
-    def _replaced(self, row: Submit) -> Iterator[Finish]:
-        """The runs that made room (overlap: replace) have ended by our hand."""
-        why = f"replaced by the slot {slot_text(row.key.slot)}"
-        for claim in self.world.claims if row.replaces else ():
-            if claim.job_id in row.replaces and claim.job_end is None:
-                yield Finish(claim.key, claim.name, JobEnd(Result.KILLED, detail=why))
 
     # --- the release, and what stands against it
 

@@ -12,7 +12,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from cronhpc.core.model import HistoryRow
+from cronhpc.core.model import HistoryRow, Key
 from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, no_file, open_file, retried
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BLOCK = 1 << 16  # bytes
+_BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
 
 def append(folder: Path, rows: Iterable[Mapping[str, object]], *, host: str, now: int) -> None:
@@ -66,6 +67,18 @@ def rows(folder: Path) -> Iterator[HistoryRow]:
             if mark not in seen or not mark[0]:
                 seen.add(mark)
                 yield row
+
+
+def tells_of(folder: Path, key: Key) -> bool:
+    """Whether it has this attempt, or tells of its slot with others: it has ended, its claim is forgotten."""
+    for row in rows(folder):
+        last = Key.of(row.get("key", "")) if row.get("what") == "slot" and row.get("count") != 1 else None
+        with_others = last is not None and last.entry == key.entry and last >= key and not key.by_hand
+        if row.get("key") == str(key) or with_others:
+            return True
+        if row.get("at", 0) < key.slot - _BEFORE_ITS_SLOT:
+            return False
+    return False
 
 
 def _written(row: HistoryRow) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Refused, Unreachable
 from cronhpc.batch.process import elapsed
+from cronhpc.core.identity import frees
 from cronhpc.core.model import (
     Adopt,
     Cancel,
@@ -371,12 +372,10 @@ def test_while_a_run_is_being_taken_back(
     assert found[str(LATER)] == (("7", "") if listed else ("8", text_key(again.entry)))
 
 
-def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tells(tmp_path: Path) -> None:
-    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
+def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tells() -> None:
     before = claim("e", "14:30", RELEASED, "7", taken_back="7")
-    for since, frees in (("14:05", True), ("14:01", False)):
-        actor = Actor(site, world("14:05", claims=(before,), absent={"7": at(since)}))
-        assert actor.frees == frees
+    for since, expected in (("14:05", True), ("14:01", False)):
+        assert frees(world("14:05", claims=(before,), absent={"7": at(since)}), ()) == expected
 
 
 class Full(Batch):
