@@ -199,8 +199,11 @@ class Batch(Protocol):
 class Examinable(Batch, Protocol):
     """One that `check` and `doctor` have questions for: the local backend has nothing to tell."""
 
-    def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
-        """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
+    def refusal(self, job: Submission, text_of_script: str | None = None) -> tuple[str, ...]:
+        """Why sbatch would not take `job` (its script, or the text given), its own word last; () if it would.
+
+        Raises Unreachable.
+        """
 
     def partitions(self) -> tuple[Partition, ...]:
         """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""

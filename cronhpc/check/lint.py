@@ -24,6 +24,8 @@ from cronhpc.script.directives import text_lines
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cronhpc.script.sbatch_options import Option
 
 
@@ -145,20 +147,20 @@ _MAY_NOT_FIT = (
 def _refused(facts: Facts, header: Header, dialect: Dialect) -> Iterable[Problem]:
     if not facts.refused:
         return
-    option = None if is_full(facts.refused) else _option_meant(facts.refused, header)
-    what = f"{lint_directives.reader(dialect)} would refuse it: {facts.refused.rstrip('.')}."
+    refusal = " / ".join(facts.refused)
+    option = None if is_full(refusal) else _option_meant((facts.refused[-1], refusal), header)
+    what = f"{lint_directives.reader(dialect)} would refuse it: {refusal.rstrip('.')}."
     fix = f"Correct the {dialect.prefix} lines, or sbatch: in cronhpc.yaml."
-    if is_full(facts.refused):
+    if is_full(refusal):
         fix = "Nothing, if your jobs fill the queue just now: it is submitted when some end. Else ask for fewer tasks."
     if option:
         fix = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
     yield Problem("E228", what, fix, line=option.line if option else 0, key=option.name if option else "sbatch")
 
 
-def _option_meant(reason: str, header: Header) -> Option | None:
-    """The option of the script that sbatch's `reason` is about; None where it may be several, or none."""
-    reason = reason.lower()
-    for message in (reason.rpartition(" / ")[2], reason):  # sbatch's own word is the last, a filter's before
+def _option_meant(reasons: Sequence[str], header: Header) -> Option | None:
+    """The option of the script that sbatch's word is about, else all `reasons`; None: it may be several, or none."""
+    for message in map(str.lower, reasons):
         names = tuple(re.findall(r"--([a-z][a-z-]+)", message))
         names += next((of for words, of in _REASONS if words in message), ())
         option = next(filter(None, map(header.find, names)), None)

@@ -46,7 +46,7 @@ class Facts:
 
     partitions: Mapping[str, Partition] | None = None  # by name
     is_folder: Callable[[str], bool | None] | None = None
-    refused: str = ""  # why sbatch would not take the script, in its own words
+    refused: tuple[str, ...] = ()  # why sbatch would not take the script, in its own words: the last is its own
     is_function: Callable[[str], bool] | None = None  # of the shell, in the environment that runs get
     unreadable: Unreadable | None = None
     missing: str = ""  # the interpreter that its first line names, where this machine has none of that name
@@ -278,13 +278,13 @@ def unread(data: bytes, text: str, header: Header, dialect: Dialect) -> Iterator
             what = f'"{piece.text.strip()}": stands after the first command (line {first_command}), so it is not read.'
             yield Problem("W102", what, f"Move it up to the {dialect.prefix} lines.", line=piece.line, key="#CRON")
     where = f"after the first command (line {first_command})"
+    above = f"above line {first_command}" if first_command else "to the lines below #!"
     if not late and not header.options:
-        late, where = [*_in_a_text(text, its_lines)], "within a text"
+        late, where, above = [*_in_a_text(text, its_lines)], "within a text", "to the lines below #!"
     if late and not spelling.reads_on(dialect):
         line, directive = late[0]
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
         what = f'"{directive.strip()}"{more}: {where}, so {reader(dialect)} does not read it.'
-        above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
         yield Problem("W211", what, f"Move it {above}.", line=line, key=dialect.prefix)
     if dialect.as_sbatch:
         yield from _cut_short(data)

@@ -49,7 +49,7 @@ class Linter(NamedTuple):
     dialect: Dialect = SLURM
     read_well: frozenset[bytes] = frozenset()  # scripts whose syntax is known to be right
 
-    def __call__(self, script: Script, *, refused: str = "") -> tuple[Problem, ...]:
+    def __call__(self, script: Script, *, refused: tuple[str, ...] = ()) -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says."""
         partitions = self.partitions.by_name if self.partitions and _ASKS_FOR_ROOM.search(script.data) else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
@@ -220,26 +220,27 @@ class Online:
         what = f"what {self._submit} thinks of {count(self._left_out, 'script')} is not known: {self._why}."
         return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
 
-    def refusal(self, path: str, entry: Entry | None = None) -> str:
-        """Why sbatch would not take the script, as the entry's run would be; "" if it would, or none answers."""
+    def refusal(self, path: str, entry: Entry | None = None) -> tuple[str, ...]:
+        """Why sbatch would not take the script, as the entry's run would be; () if it would, or none answers."""
         if self._trouble or (self._until is not None and elapsed() > self._until):
             self._left_out += self._trouble is None
-            return ""
+            return ()
         try:
             return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
         except Unreachable as error:
             if self._until is not None:
                 self._why = self._why if elapsed() > self._until else error.text
                 self._left_out, self._until = self._left_out + 1, 0.0
-                return ""
+                return ()
             what = f"the cluster gave no answer, so nothing was asked of {self._submit}: {error.text}."
             self._trouble = Problem("W229", what, "Try again later, or with --offline.")
-            return ""
+            return ()
 
     def of_command(self, entry: Entry) -> list[Problem]:
         """A row's command has no file of its own: what sbatch says of the script that is made of it."""
         refusal = self.refusal("", entry)
-        what, fix = f"{entry.name}: {self._submit} would refuse it: {refusal}.", "Correct its sbatch: options."
+        what = f"{entry.name}: {self._submit} would refuse it: {' / '.join(refusal)}."
+        fix = "Correct its sbatch: options."
         return [Problem("E228", what, fix, file_of(entry), row_of(entry))] if refusal else []
 
 

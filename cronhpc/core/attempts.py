@@ -669,18 +669,19 @@ class Meanwhile:
 
     def objection(self) -> str:
         """Why the decision does not stand any more, in words; "" where it does."""
-        return self._first().format(job=self.job or getattr(self.decision, "job_id", ""))
+        return str(self._first()[0]).format(job=self.job or getattr(self.decision, "job_id", ""))
 
     @property
     def obstacle(self) -> Obstacle | None:
         """The same as a value, where more than its words depends on it."""
-        return why if isinstance(why := self._first(), Obstacle) else None
+        return next(iter(self._first()[2:]), None)
 
-    def _first(self) -> str:
-        return next((why for why, holds in _OBJECTIONS.get(type(self.decision), ()) if holds(self)), "")
+    def _first(self) -> tuple[Any, ...]:
+        return next((row for row in _OBJECTIONS.get(type(self.decision), ()) if row[1](self)), ("",))
 
 
-_OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool]]]] = {
+# Of each kind of decision why it may not stand, in words; when that is so; and the same as a value, see `obstacle`.
+_OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool], *tuple[Obstacle, ...]]]] = {
     Adopt: (),  # who writes its id first has it
     Submit: (  # for a claim that was there
         ("it was finished meanwhile", lambda it: it.is_over),
@@ -705,7 +706,11 @@ _OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool]]]] = 
     ),
     Withdraw: (
         ("its slot has come", lambda it: bool(it.decision.job_id) and not it.decision.gone and it.has_come),
-        (Obstacle.SHOWN, lambda it: it.listed is not None and it.listed.waits),
+        (
+            "cancelled, and the queue shows it still, as it may for a minute",
+            lambda it: it.listed is not None and it.listed.waits,
+            Obstacle.SHOWN,
+        ),
         ("job {job} has begun", lambda it: it.listed is not None),
         ("another tick has gone on with it", lambda it: (it.job or "") != it.decision.job_id),
         ("it was finished meanwhile", lambda it: it.now is not None and it.is_over),

@@ -439,7 +439,7 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
     """Whether sbatch would take a link, asked from here; nothing is submitted."""
     job = Submission("", options=link_options(settings), job_name="cronhpc-doctor", held=False)
     try:
-        refusal = slurm.refusal(job, "#!/bin/sh\n")
+        refusal = " / ".join(slurm.refusal(job, "#!/bin/sh\n"))
     except Unreachable as error:
         return Check.SBATCH_UNANSWERED(why=error.text.rstrip("."))
     if not refusal:

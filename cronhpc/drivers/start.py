@@ -446,7 +446,7 @@ class Begun:
     @property
     def lives(self) -> bool:
         """Whether it runs, where it was begun on this machine."""
-        state, _, born = lease.process_born(self.pid).partition(" ") if self.pid else ("", "", "")
+        state, born = lease.process_born(self.pid) if self.pid else ("", "")
         return born != "" and born == self.born and state not in {"Z", "X"}
 
     def ended(self, within: float) -> bool:
@@ -470,7 +470,7 @@ def _begun(paths: Paths) -> Begun:
 
 
 def _note_daemon(paths: Paths, host: str, pid: int, *, by_hand: bool) -> None:
-    begun = Begun(pid, lease.process_born(pid).partition(" ")[2], host, by_hand, _CODE)
+    begun = Begun(pid, lease.process_born(pid)[1], host, by_hand, _CODE)
     write_json(paths.state / "daemon.json", decode.plain(begun), 1)
 
 

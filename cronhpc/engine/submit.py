@@ -58,6 +58,7 @@ _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
 _AT_ONCE = 64  # runs to come that are claimed before the first of them is tried
 _LOST = 8  # submissions in a row without an answer: then there is nobody to answer
+_TAKEN = "another tick has claimed it"
 
 
 class Submitter:
@@ -269,7 +270,7 @@ class Submitter:
         except OSError as error:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
         if not made:
-            return Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
+            return Outcome(row, Done.REFUSED, _TAKEN, obstacle=Obstacle.TAKEN)
         self.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
         return None
 
@@ -282,8 +283,10 @@ class Submitter:
         for row in fresh:
             if row.key in late:
                 self._give_back(row)
-                taken = Obstacle.TAKEN if row.key.by_hand else None
-                self.note(row, Done.REFUSED, taken or "its slot was used up meanwhile", obstacle=taken)
+                if row.key.by_hand:
+                    self.note(row, Done.REFUSED, _TAKEN, obstacle=Obstacle.TAKEN)
+                else:
+                    self.note(row, Done.REFUSED, "its slot was used up meanwhile")
         return [row for row in mine if row.key not in late]
 
     def _late(self, rows: Sequence[Submit]) -> set[Key]:

@@ -47,20 +47,19 @@ class Holder:
         return f"job {self.job_id} on {self.host}" if self.job_id else f"process {self.pid} on {self.host}"
 
 
-def process_born(pid: int) -> str:
-    """The start time of a process of this machine, with its state in front ("R 12345"); "" where there is none."""
+def process_born(pid: int) -> tuple[str, str]:
+    """The state of a process of this machine and its start time ("R", "12345"); "" where there is none."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
-        return ""
-    return f"{fields[0]} {fields[19]}"
+        return "", ""
+    return fields[0], fields[19]
 
 
 def myself(host: str, job_id: str, restarts: str) -> Holder:
     pid = os.getpid()
-    born = process_born(pid).partition(" ")[2]
-    return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)
+    return Holder(host, pid, process_born(pid)[1], os.urandom(8).hex(), job_id, restarts)
 
 
 @contextmanager
@@ -150,7 +149,7 @@ def read(path: Path) -> Holder | None:
 def is_gone(holder: Holder, me: Holder, job_gone: Callable[[str], bool]) -> bool:
     """Whether the holder is known to have ended."""
     if holder.host == me.host and holder.pid:
-        state, _, born = process_born(holder.pid).partition(" ")
+        state, born = process_born(holder.pid)
         return born != holder.born or state in {"Z", "X"}
     if holder.job_id and holder.job_id == me.job_id:
         return holder.restarts != me.restarts  # the same job, requeued: we are its next life
@@ -169,7 +168,7 @@ def _forsaken(path: Path, holder: Holder, me: Holder) -> bool:
 
 def is_stalled(holder: Holder, host: str) -> bool:
     """Whether the holder is known to be stopped (SIGSTOP): alive, but nobody should wait for it."""
-    return holder.host == host and process_born(holder.pid)[:1] in {"T", "t"}
+    return holder.host == host and process_born(holder.pid)[0] in {"T", "t"}
 
 
 def is_at_work(path: Path, holder: Holder, host: str) -> bool:

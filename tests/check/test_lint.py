@@ -539,7 +539,7 @@ REASONS = {
 @pytest.mark.parametrize(("reason", "option", "other"), REASONS.values(), ids=REASONS.keys())
 def test_a_refusal_is_at_the_line_of_its_option(reason: str, option: str, other: str) -> None:
     text = f"#!/bin/bash\n#SBATCH {other}\n#SBATCH {option}\ntrue\n".encode()
-    found = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=reason))
+    found = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=tuple(reason.split(" / "))))
     assert [(p.code, p.line, p.fix) for p in found if p.code == "E228"] == [("E228", 3, f"Correct {option}.")]
 
 
@@ -729,7 +729,7 @@ def test_what_is_not_known_is_not_said() -> None:
 
 
 def test_what_sbatch_says_is_passed_on_and_can_be_ignored() -> None:
-    facts = Facts(refused="Invalid account")
+    facts = Facts(refused=("Invalid account",))
     (problem,) = lint_script("a.slurm", b"#!/bin/sh\ntrue\n", folder_schedule="@daily", facts=facts)
     assert (problem.code, problem.what) == ("E228", "sbatch would refuse it: Invalid account.")
     ignored = b"#!/bin/sh\n# cronhpc: ignore=E228\ntrue\n"
@@ -742,7 +742,7 @@ FULL = "Job violates accounting/QOS policy (job submit limit, user's size and/or
 @pytest.mark.parametrize("reason", [f"QOSMaxSubmitJobPerUserLimit / {FULL}", FULL, "Job queue full"])
 def test_a_queue_that_is_full_just_now_is_no_fault_of_a_line(reason: str) -> None:
     text = b"#!/bin/bash\n#SBATCH --time=5 --qos=long\ntrue\n"
-    (problem,) = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=reason))
+    (problem,) = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=tuple(reason.split(" / "))))
     assert (problem.code, problem.line) == ("E228", 0)
     assert problem.fix.startswith("Nothing, if your jobs fill the queue just now")
 

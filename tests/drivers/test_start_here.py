@@ -52,7 +52,7 @@ def cronhpc(root: Path, *words: str) -> str:
 
 def lives(root: Path) -> bool:
     known = json.loads((root / "state" / "daemon.json").read_text(encoding="ascii"))
-    return bool(lease.process_born(known["pid"]).partition(" ")[2] == known["born"])
+    return bool(lease.process_born(known["pid"])[1] == known["born"])
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> bool:

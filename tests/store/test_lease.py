@@ -99,7 +99,7 @@ def test_whether_the_holder_ends_its_tick(  # noqa: PLR0917 - a table's columns
     state: str,
     at_work: bool,  # noqa: FBT001 - a table's column
 ) -> None:
-    monkeypatch.setattr(lease, "process_born", lambda _: f"{state} {ME.born}")
+    monkeypatch.setattr(lease, "process_born", lambda _: (state, ME.born))
     path = held(tmp_path, holder, seconds_ago=ago)
     (tmp_path / "looked").touch()
     assert lease.is_at_work(path, holder, "here") == at_work

@@ -190,7 +190,7 @@ class Slurm(ByCommands):
                 return ""
             raise
 
-    def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
+    def refusal(self, job: Submission, text_of_script: str | None = None) -> tuple[str, ...]:
         argv = text.submit_argv(job)
         argv.insert(argv.index("--parsable"), "--test-only")
         if text_of_script is not None:

@@ -188,15 +188,15 @@ def _is_silence(ended: Finished, failed: str) -> bool:
 _TAKEN = "to start at"  # all versions: "sbatch: Job 7 to start at 2026-…"; a wrapper that swallows it says nothing
 
 
-def tested(ended: Finished) -> str:
-    """Why `sbatch --test-only` would refuse a job; "" where it would take it. Raises Unreachable."""
+def tested(ended: Finished) -> tuple[str, ...]:
+    """Why `sbatch --test-only` would refuse a job, sbatch's own word last; () where it takes it. Raises Unreachable."""
     if ended.timed_out or ended.code < 0 or (ended.code and holds(ended.err, _NO_ANSWER)):
         raise Unreachable(in_one_line("sbatch", ended))
     if ended.code == 0 and _TAKEN not in ended.printed:
         raise Unreachable("sbatch exited 0, and did not say when the job would start")
     lines = (line.strip().removeprefix("sbatch: error: ") for line in ended.err.splitlines())
     reasons = dict.fromkeys(line.removeprefix("allocation failure: ") for line in lines if line)
-    return " / ".join(reasons) or in_one_line("sbatch", ended) if ended.code else ""
+    return tuple(reasons or [in_one_line("sbatch", ended)]) if ended.code else ()
 
 
 def of_scrontab(answer: str) -> bool:

@@ -592,10 +592,10 @@ class Done(StrEnum):
 class Obstacle(StrEnum):
     """What kept a decision from being carried out, where more than its words depends on it."""
 
-    SUBMIT_LIMIT = "the site takes no more jobs of this user"
-    TAKEN = "another tick has claimed it"
-    NO_ANSWER = "its job may be in the queue"
-    SHOWN = "cancelled, and the queue shows it still, as it may for a minute"
+    SUBMIT_LIMIT = "submit limit"  # the site takes no more jobs of this user
+    TAKEN = "taken"  # another tick has claimed it
+    NO_ANSWER = "no answer"  # its job may be in the queue
+    SHOWN = "shown"  # cancelled, and the queue shows it still
 
 
 @dataclass(frozen=True, slots=True)
