@@ -395,7 +395,7 @@ def written_status(paths: Paths) -> Status | None:
 
     Another user's may hold anything: nothing of it reaches this terminal as a code, or breaks what reads it.
     """
-    from cronhpc.store.decode import MisfitError
+    from cronhpc.core.model.decode import MisfitError
     from cronhpc.store.files import read_json
     from cronhpc.views.facts import VERSION, cleaned, of_json
 

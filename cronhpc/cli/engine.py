@@ -12,11 +12,11 @@ from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, seconds_of
 from cronhpc.core.chain import bad_nodes_of
 from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, command, text_of, texts_of
+from cronhpc.core.model.decode import iso
 from cronhpc.core.plan import plan
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import reckoned
 from cronhpc.logs.housekeeping import clean_when_due
-from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import is_stopped_login, started
 from cronhpc.tick import Report, tick
 from cronhpc.views.text import count, size

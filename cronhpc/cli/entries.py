@@ -15,11 +15,11 @@ from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
+from cronhpc.core.model.decode import epoch, iso
 from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass
 from cronhpc.script.spelling import own_output
 from cronhpc.store.claims import Claims
-from cronhpc.store.decode import epoch, iso
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script, row_of
 from cronhpc.store.files import Paths, replace_file
 from cronhpc.store.scheduler import started

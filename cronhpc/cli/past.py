@@ -22,10 +22,10 @@ from cronhpc.cli.runs import (
     no_run_of,
 )
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
+from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import dataclass, grouped
 from cronhpc.script.spelling import own_output
 from cronhpc.store import memory, series_records
-from cronhpc.store.decode import iso
 from cronhpc.store.files import Paths, open_file
 from cronhpc.views import Facts, text
 from cronhpc.views.runs import LIVE, first_failed, result_words, slot_or_end

@@ -12,12 +12,12 @@ from cronhpc.cli.console import UsageError, count_of, entry_argument, filled, no
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import CronhpcError, EntryState, Instant, Problem, Settings, StateError, Switch, World, command
+from cronhpc.core.model.decode import MisfitError
 from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import parse
 from cronhpc.cron.values import replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.store import history
-from cronhpc.store.decode import MisfitError
 from cronhpc.store.files import DirectoryError, Paths, own_folder, read_json, write_out
 from cronhpc.store.switches import of_directory
 from cronhpc.views import next as next_slots

@@ -27,10 +27,10 @@ from cronhpc.core.model import (
     command,
     joined,
 )
+from cronhpc.core.model.decode import iso
 from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import lease, memory
-from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import started
 from cronhpc.store.switches import check_name, is_where_it_says, of_directory, set_switch, unset_switch
 from cronhpc.views import Facts, text

@@ -37,6 +37,7 @@ from cronhpc.core.model import (
     World,
     cancelling,
     command,
+    decode,
 )
 from cronhpc.core.model import Started as HowStarted
 from cronhpc.cron.values import count, dataclass
@@ -51,7 +52,7 @@ from cronhpc.engine.link import (
 )
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, directory_id, elsewhere, machine_zone, of_other_cluster
-from cronhpc.store import decode, files, lease, scheduler, trust
+from cronhpc.store import files, lease, scheduler, trust
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import FRESH
 from cronhpc.store.files import Paths, must_be_plain, read_json, write_json

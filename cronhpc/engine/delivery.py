@@ -21,8 +21,8 @@ from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
 from cronhpc.core.model import CronhpcError, Entry, Problem, Settings, command
+from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import dataclass
-from cronhpc.store.decode import iso
 from cronhpc.store.entries import file_of, row_of
 from cronhpc.store.logs import tail_of
 from cronhpc.views import text

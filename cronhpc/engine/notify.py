@@ -9,11 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.core.alerts import Alert, Ping
-from cronhpc.core.model import Instant, Problem, Settings, StateError, joined
+from cronhpc.core.model import Instant, Problem, Settings, StateError, decode, joined
 from cronhpc.core.model import command as model_command
 from cronhpc.cron.values import dataclass, grouped, replace, were
 from cronhpc.engine.delivery import TIMEOUTS, About, SecretError, Timeouts, address, at_once, fetch, ways
-from cronhpc.store import decode
 from cronhpc.store.files import read_json, write_json
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 from cronhpc.core.model import Entry, EntryRow, Policies, Problem
+from cronhpc.core.model.decode import made, plain
 from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, grouped, replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import option_text
-from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, ScriptFile, by_name, misplaced, read_script, scan, unswitchable
 from cronhpc.store.files import passes
 from cronhpc.store.trust import Trust, owner_ids

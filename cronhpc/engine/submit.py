@@ -33,6 +33,7 @@ from cronhpc.core.model import (
     cut_comment,
     token,
 )
+from cronhpc.core.model.decode import iso
 from cronhpc.core.slots import holds
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import grouped, replace
@@ -41,7 +42,6 @@ from cronhpc.script.advice import word
 from cronhpc.store import history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.decode import iso
 from cronhpc.store.files import read_bytes, replace_file
 from cronhpc.store.trust import Trust, trust_of
 

@@ -12,9 +12,9 @@ import math
 import os
 from datetime import UTC, datetime
 
-from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError
+from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError, decode
 from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.store import decode, history, logs
+from cronhpc.store import history, logs
 from cronhpc.store.files import Paths, clock_of, read_json, write_json
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem, StateError
-from cronhpc.store.decode import MisfitError
+from cronhpc.core.model.decode import MisfitError
 from cronhpc.store.files import Paths, read_json, umask, write_out
 from cronhpc.views import chain, text
 from cronhpc.views.attention import grouped

@@ -22,9 +22,8 @@ from __future__ import annotations
 import json
 import os
 
-from cronhpc.core.model import IN_ORDER, Claim, ClaimState, JobEnd, Key, Result
+from cronhpc.core.model import IN_ORDER, Claim, ClaimState, JobEnd, Key, Result, decode
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.store import decode
 from cronhpc.store.files import (
     beside,
     create_once,

@@ -8,10 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from cronhpc.core.model import Entry, Problem, StateError, command, entry_id, slot_of
+from cronhpc.core.model import Entry, Problem, StateError, command, decode, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
 from cronhpc.script.advice import word
-from cronhpc.store import decode
 from cronhpc.store.files import DiskClock, Paths, passes, read_json
 from cronhpc.store.scheduler import expected
 

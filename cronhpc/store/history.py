@@ -12,8 +12,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from cronhpc.core.model import HistoryRow, Key
-from cronhpc.store import decode
+from cronhpc.core.model import HistoryRow, Key, decode
 from cronhpc.store.files import decoded, make_folder, no_file, open_file, retried
 
 TYPE_CHECKING = False

@@ -15,10 +15,9 @@ import stat
 import time
 from contextlib import contextmanager, suppress
 
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Problem, decode
 from cronhpc.cron.values import by_field, dataclass
 from cronhpc.script.advice import word
-from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
 TYPE_CHECKING = False

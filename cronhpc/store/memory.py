@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 
 from cronhpc import __version__
-from cronhpc.core.model import EntryState, SchedulerState, Settings
+from cronhpc.core.model import EntryState, SchedulerState, Settings, decode
 from cronhpc.cron.values import dataclass, digest, field, replace
-from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
 TYPE_CHECKING = False

@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from cronhpc.core import model
-from cronhpc.core.model import LinkRecord, Started
+from cronhpc.core.model import LinkRecord, Started, decode
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.dialect import DIALECTS, Dialect
-from cronhpc.store import decode
 from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, retried, write_json
 from cronhpc.store.memory import Cache
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Instant, Result, Rules, entry_id
+from cronhpc.core.model import Instant, Result, Rules, decode, entry_id
 from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.store import decode
 from cronhpc.store.files import make_folder, no_file, read_json, write_json
 
 if TYPE_CHECKING:

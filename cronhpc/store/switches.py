@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 
 from cronhpc.core.model import CronhpcError, Problem, Settings, Switch, Switches, command
+from cronhpc.core.model.decode import iso
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
-from cronhpc.store.decode import iso
 from cronhpc.store.files import MARKER, DiskClock, Paths, passes, retried
 from cronhpc.store.trust import group_id, way
 

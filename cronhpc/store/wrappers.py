@@ -10,9 +10,8 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Instant, JobEnd, Key, Result
+from cronhpc.core.model import Instant, JobEnd, Key, Result, decode
 from cronhpc.cron.values import dataclass
-from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, make_folder, read_bytes, remove, replace_file
 
 if TYPE_CHECKING:

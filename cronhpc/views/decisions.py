@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
 from cronhpc.core.model import Decision, Done, Job, Outcome, Reason, command, joined
+from cronhpc.core.model.decode import epoch, iso
 from cronhpc.core.stop import ALL
 from cronhpc.cron.values import dataclass, grouped
-from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cronhpc.core.model import ENDS, Instant, Problem, Way
+from cronhpc.core.model import ENDS, Instant, Problem, Way, decode
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
-from cronhpc.store import decode
 from cronhpc.views import text
 
 TYPE_CHECKING = False

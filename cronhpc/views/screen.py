@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Instant, Reason
+from cronhpc.core.model.decode import LATEST
 from cronhpc.cron.values import replace
-from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.attention import grouped, just_changed, switch_verb
 from cronhpc.views.style import Cell, Column, Style, table, wrap

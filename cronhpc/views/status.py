@@ -23,9 +23,9 @@ from cronhpc.core.model import (
     Withdraw,
     entry_id,
 )
+from cronhpc.core.model.decode import epoch
 from cronhpc.core.slots import boundary, has_slot, schedule_key
 from cronhpc.cron.values import by_field, dataclass, grouped, replace
-from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
 from cronhpc.views.facts import (
     VERSION,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 from cronhpc.core.model import Advice, command, text_of
+from cronhpc.core.model.decode import epoch
 from cronhpc.cron.values import dataclass
-from cronhpc.store.decode import epoch
 from cronhpc.views import text, times
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import Entry, EntryState, JobEnd, KillRecord, Policies, Problem, Result, Told, command, text_of
-from cronhpc.store.decode import made, plain, read
+from cronhpc.core.model.decode import made, plain, read
 from cronhpc.store.memory import Memory, load, save
 
 PLAIN = Entry(

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.local import Local, supervisor
-from cronhpc.core.model import EntryState, HistoryRow, Job, JobEnd, Key, LinkRecord, Result
-from cronhpc.store import decode, history, lease, memory, scheduler
+from cronhpc.core.model import EntryState, HistoryRow, Job, JobEnd, Key, LinkRecord, Result, decode
+from cronhpc.store import history, lease, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths, sweep
 from tests.cli.test_cli import Shell

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhpc.core.model import command
-from cronhpc.store.decode import epoch, iso
+from cronhpc.core.model.decode import epoch, iso
 from cronhpc.views import style, text, times
 
 PARIS = ZoneInfo("Europe/Paris")

@@ -17,8 +17,8 @@ import pytest
 from cronhpc.cli import main, past
 from cronhpc.cli.console import Console
 from cronhpc.core.model import Queue, Way, World
+from cronhpc.core.model.decode import MisfitError
 from cronhpc.engine import init
-from cronhpc.store.decode import MisfitError
 from cronhpc.store.files import read_bytes, read_json
 from cronhpc.views.facts import as_json, cleaned, of_json
 from tests.view_situations import LINK, NOW, SPARE, WORLD, at, facts_of, running
