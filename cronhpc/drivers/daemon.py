@@ -269,7 +269,7 @@ class Daemon:
         try:
             while not self._over():
                 self.bell.still()
-                self._watch_over(site)
+                self._watch_over(watched(site.paths, site.settings))
                 with suppress(OSError):
                     os.utime(_IN_USE)
                 wait = self._tick(site)
@@ -406,8 +406,7 @@ class Daemon:
         quiet = self.elapsed() - since > _QUEUE
         self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
 
-    def _watch_over(self, site: Site) -> None:
-        places = watched(site.paths, site.settings)
+    def _watch_over(self, places: tuple[Place, ...]) -> None:
         if self.watch is not None and self.watch.places == places and self.watch.healthy():
             return
         if self.watch is not None:

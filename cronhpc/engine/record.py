@@ -360,30 +360,32 @@ class _Keeper:
             kept.due = scheduler.due_file(self.site.paths, kept.due)
         fits = any(isinstance(outcome.decision, model.Submit) and outcome.job_id for outcome in self.outcomes)
         kept.job_limit = identity.job_limit(self.world, self.outcomes)
+        links = {"successor": kept.successor, "spare": kept.spare}
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
                 if outcome.job_id:
-                    setattr(kept, decision.kind, outcome.job_id)
+                    links[decision.kind] = outcome.job_id
                 if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
                     kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, False
             elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and not fits and chain.fills_the_limit(self.world):
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
-                setattr(kept, decision.kind, decision.job_id)
+                links[decision.kind] = decision.job_id
+        kept.successor, kept.spare = links["successor"], links["spare"]
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
-        self._tell(kept, now)
+        self._tell()
         if self.site.settings.alerts_ping:
             how = "fail" if self.world.queue is None else "success"
             self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
 
-    def _tell(self, kept: model.SchedulerState, now: int) -> None:
+    def _tell(self) -> None:
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.kills.stopped)
         if standing and not self.site.settings.sends_alerts:
             return  # nobody is told: who sets them up later is told of all that stands then
-        before = kept.alerts
+        before = self.kept.alerts
         names = {entry.name for entry in self.world.entries}
-        self.alerts, kept.alerts = alerts.messages(standing, before, now, names)
+        self.alerts, self.kept.alerts = alerts.messages(standing, before, self.world.now, names)
         self.alerts += alerts.events(self.world, self.outcomes, self.kills.stopped, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]

@@ -7,9 +7,10 @@ import os
 import re
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, command
+from cronhpc.cron.values import replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import DIALECTS
 from cronhpc.store import schema
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from cronhpc.store.settings_reader import Node, Reader
+    from cronhpc.store.settings_reader import Node
 
 
 def read_settings(path: Path) -> Settings:
@@ -75,12 +76,14 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
     root = compose(data, file)
     reader = Reader(file)
     fields = reader.section(root) if root is not None else {}
-    fields["min_interval"] = _min_interval(reader, fields)
-    _check_zone(reader, fields.get("timezone", ""))
-    if reader.problems:
-        rest = Settings(**fields) if len(reader.problems) == reader.in_rows else None
-        raise SettingsError(tuple(sorted(reader.problems, key=lambda p: p.line)), rest)
-    return Settings(**fields)
+    settings = Settings(**fields)
+    if "min_interval" not in fields:
+        settings = replace(settings, min_interval=min(settings.min_interval, settings.interval))
+    problems = (*reader.problems, *_misfits(settings, file, reader.lines))
+    if problems or reader.of_rows:
+        by_line = sorted((*problems, *reader.of_rows), key=lambda problem: problem.line)
+        raise SettingsError(tuple(by_line), None if problems else settings)
+    return settings
 
 
 _BACKEND = re.compile(rb"^backend:\s*[\"']?(\w+)", re.MULTILINE)
@@ -94,25 +97,16 @@ def backend_line(path: Path) -> str:
     return ""
 
 
-def _check_zone(reader: Reader, key: str) -> None:
-    """A zone that is none would stop every entry: it is named here, with its line."""
+def _misfits(settings: Settings, file: str, lines: Mapping[str, int]) -> Iterator[Problem]:
+    """Single values that are well written, and still cannot be."""
     from cronhpc.cron.zones import fix, is_zone
 
-    if key and not is_zone(key):
-        reader.note(reader.lines.get("timezone", 0), "timezone", f"{key[:60]!r} is no time zone.", fix(key))
-
-
-def _min_interval(reader: Reader, fields: Mapping[str, Any]) -> int:
-    plain = Settings()
-    interval: int = fields.get("interval", plain.interval)
-    least: int | None = fields.get("min_interval")
-    if least is None:
-        return min(plain.min_interval, interval)
-    if least > interval:
+    if settings.min_interval > settings.interval:
         key = "scheduler.min-interval"
-        what = f"min-interval ({least} s) is longer than interval ({interval} s)."
-        reader.note(reader.lines.get(key, 0), key, what, "Make interval longer or min-interval shorter.")
-    return least
+        what = f"min-interval ({settings.min_interval} s) is longer than interval ({settings.interval} s)."
+        yield Problem("E603", what, "Make interval longer or min-interval shorter.", file, lines[key], key)
+    if (zone := settings.timezone) and not is_zone(zone):  # it would stop every entry
+        yield Problem("E603", f"{zone[:60]!r} is no time zone.", fix(zone), file, lines["timezone"], "timezone")
 
 
 # --- the file as text: what init writes, and changes that keep a user's comments --------------------------------------

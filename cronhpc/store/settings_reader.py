@@ -132,7 +132,7 @@ class Reader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.problems: list[Problem] = []
-        self.in_rows = 0  # how many of them are about rows of `entries`, which harm only themselves
+        self.of_rows: list[Problem] = []  # about rows of `entries`, which harm only themselves
         self.lines: dict[str, int] = {}  # of each setting
 
     def section(self, node: Node, prefix: str = "") -> dict[str, Any]:
@@ -194,12 +194,15 @@ class Reader:
             fix = f"Known here: {', '.join(allowed)}."
         self.bad(key, join(where, name), f"unknown key {name!r}{place}.", fix, "E602")
 
-    def bad(self, node: Node, key: str, what: str, fix: str, code: str = "E603") -> None:
-        self.note(line_of(node), key, what, fix, code)
+    def row(self, key: Node, name: str, node: Node) -> EntryRow | None:
+        """A row of `entries`, with the first thing that is wrong with it."""
+        apart = Reader(self.file)
+        row = _entry(apart, key, name, node)
+        self.of_rows += apart.problems
+        return replace(row, problem=apart.problems[0]) if row and apart.problems else row
 
-    def note(self, line: int, key: str, what: str, fix: str, code: str = "E603") -> None:
-        """Note what is wrong in `line`, 0 where none is meant."""
-        self.problems.append(Problem(code, what, fix, self.file, line, key))
+    def bad(self, node: Node, key: str, what: str, fix: str, code: str = "E603") -> None:
+        self.problems.append(Problem(code, what, fix, self.file, line_of(node), key))
 
     def scalar(self, node: Node, key: str, want: str) -> str | None:
         """The text as written (YAML's own guesses, as `off` or 1:30, are not asked); None where it is none."""
@@ -496,15 +499,8 @@ def _patterns(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, 
 
 
 def _entries(reader: Reader, setting: Setting, node: Node) -> tuple[EntryRow, ...]:
-    rows = []
-    for name, (key, value) in reader.mapping(node, setting.key).items():
-        before = len(reader.problems)
-        row = _entry(reader, key, name, value)
-        problems = reader.problems[before:]
-        reader.in_rows += len(problems)
-        if row is not None:
-            rows.append(replace(row, problem=problems[0]) if problems else row)
-    return tuple(rows)
+    rows = (reader.row(key, name, value) for name, (key, value) in reader.mapping(node, setting.key).items())
+    return tuple(row for row in rows if row)
 
 
 def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
@@ -512,7 +508,6 @@ def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
     if not name.strip() or "/" in name or name in {".", ".."}:
         reader.bad(key, where, f"{name!r} cannot name an entry.", "Use a name without /, that is not empty, . or …")
         return None
-    before = len(reader.problems)
     fields = reader.fields(node, where, schema.ENTRY_KEYS)
     texts = {each: _field(reader, fields, where, each) for each in ("schedule", "script")}
     row = EntryRow(
@@ -525,7 +520,7 @@ def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
         policies=_policy_rows(reader, {k: v for k, v in fields.items() if k in schema.POLICIES}, where),
         environment=_variables(reader, fields["environment"][1], where) if "environment" in fields else (),
     )
-    if len(reader.problems) == before:  # a misspelt key is no missing one besides
+    if not reader.problems:  # a misspelt key is no missing one besides
         _complete(reader, key, row, where)
     return row
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Call, Job, Queue, slot_text
-from cronhpc.drivers.daemon import Bell, Daemon
+from cronhpc.drivers.daemon import Bell, Daemon, Place
 from cronhpc.engine import init
 from cronhpc.engine.site import Site, open_site
 from cronhpc.store.files import DiskClock
@@ -66,7 +66,7 @@ class Machine(Cluster):
 class Unwatched(Daemon):
     """No thread looks at its folders: it is rung for by a test."""
 
-    def _watch_over(self, site: Site) -> None:
+    def _watch_over(self, places: tuple[Place, ...]) -> None:
         pass
 
 
