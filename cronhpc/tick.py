@@ -21,6 +21,7 @@ from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.record import Recorded, record
 from cronhpc.engine.site import Site, by_its_disks_clock, of_other_cluster
+from cronhpc.engine.submit import Progress
 from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store import lease
 
@@ -70,8 +71,8 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
             chain = replace(reading.world.chain, lease_holder=str(holder))
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
-        actor = Actor(site, reading.world, looked)
-        outcomes = actor.carry_out(planned)
+        progress = Progress(site, reading.world, looked)
+        outcomes = Actor(progress).carry_out(planned)
         recorded = record(site, reading, planned, outcomes)
         cleaned = _cleaned(site, reading.world) if call.whole else None
     lease_holder = str(holder) if holder is not None else ""
@@ -79,9 +80,9 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
     of_logs = cleaned.problems if cleaned is not None else ()
     of_alerts = () if mine else _alerted(site, recorded, now)
     problems = (*reading.problems, *recorded.problems, *of_logs, *of_page, *of_alerts)
-    unreachable = actor.unreachable or actor.unanswered or reading.world.queue_error
+    unreachable = progress.unreachable or progress.unanswered or reading.world.queue_error
     if not unreachable and planned.wake - now > UNFINISHED_WAKE:
-        unreachable = actor.at_submit_limit  # exit 75 makes the link tick again before the deadline
+        unreachable = progress.at_submit_limit  # exit 75 makes the link tick again before the deadline
     return Report(reading.world, planned, outcomes, problems, lease_holder, unreachable, cleaned)
 
 

@@ -43,6 +43,7 @@ from cronhpc.engine.read import Reading, asked_about_doubtful, with_job_ends, wi
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.record import record
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, must_be_safe, site_here
+from cronhpc.engine.submit import Progress
 from cronhpc.script.dialect import option_text
 from cronhpc.script.sbatch_options import megabytes, time_limit
 from cronhpc.script.spelling import directive
@@ -496,7 +497,7 @@ class _Again:
 
     def _carry_out(self, decisions: Iterable[Decision]) -> tuple[Outcome, ...]:
         plan = Plan(tuple(decisions), self.now)
-        outcomes = Actor(self.site, self.world).carry_out(plan)
+        outcomes = Actor(Progress(self.site, self.world)).carry_out(plan)
         recorded = record(self.site, Reading(self.world, self.memory), plan, outcomes)
         self.lines += map(str, recorded.problems)
         ended = self._ends(outcome.decision for outcome in outcomes if outcome.done is Done.OK)

@@ -20,10 +20,10 @@ from cronhpc.core.chain import (
     link_options,
     record_of,
 )
-from cronhpc.core.model import Decision, Done, Job, Obstacle, Outcome, Plan, World, token
+from cronhpc.core.model import Decision, Done, Job, Obstacle, Outcome, Plan, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
-from cronhpc.engine.submit import Submitter
+from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import scheduler, trust
 
 TYPE_CHECKING = False
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from cronhpc.engine.site import Site
-
     Answer = TypeVar("Answer")
 
 _AT_ONCE = 64  # ends that are written between two looks at the disk
 
 
-class Actor(Submitter):
-    """Carries a plan out: `carry_out`."""
+class Actor:
+    """Carries a plan out: `carry_out`. What came of it, and what it may still ask, is in its `progress`."""
 
-    def __init__(self, site: Site, world: World, looked: float | None = None) -> None:
-        super().__init__(site, world, looked)
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.site, self.world, self.claims = progress.site, progress.world, progress.claims
+        self.submitter = Submitter(progress)
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.link_refused = ""
         self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
@@ -56,22 +56,22 @@ class Actor(Submitter):
             ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
             (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
             (model.Finish, self._finish),
-            (model.Release, self.release),  # held, these may be what fills the site's limits
-            (model.Submit, self.submit),
+            (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
+            (model.Submit, self.submitter.submit),
             (model.Hold, partial(self._one_by_one, self._hold)),
             (model.Unhold, partial(self._one_by_one, self._unhold)),
             (model.Skip, self._skip),
         )
-        self.plan = plan
+        self.progress.plan = plan
         self.link_refused = self._refused_link(plan)
         to_do = [d for d in plan.decisions if not isinstance(d, model.Wait)]
         for kind, step in steps:
             rows = [d for d in to_do if isinstance(d, kind)]
             if rows:
                 step(rows)
-        done = {id(outcome.decision) for outcome in self.outcomes}
-        self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
-        return tuple(self.outcomes)
+        done = {id(outcome.decision) for outcome in self.progress.outcomes}
+        self.progress.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
+        return tuple(self.progress.outcomes)
 
     def _one_by_one(self, step: Callable[..., str | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
         """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.
@@ -79,21 +79,21 @@ class Actor(Submitter):
         `asks` the batch system: not tried any more once that gave no answer.
         """
         for row in rows:
-            if asks and self.unreachable:
-                self.note(row, Done.PASSING, f"not tried: {self.unreachable}", cause=self.unreachable)
+            if asks and (why := self.progress.unreachable):
+                self.progress.note(row, Done.PASSING, f"not tried: {why}", cause=why)
                 continue
             try:
                 refused = step(row)
             except BatchError as error:
-                self.failed(error)
+                self.progress.failed(error)
                 met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
-                self.note(row, Done.PASSING, error.text, obstacle=met, cause=error.cause)
+                self.progress.note(row, Done.PASSING, error.text, obstacle=met, cause=error.cause)
             except OSError as error:
-                self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+                self.progress.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
             else:
-                if self.outcomes and self.outcomes[-1].decision is row:
+                if self.progress.outcomes and self.progress.outcomes[-1].decision is row:
                     continue  # it has noted more than its success
-                self.note(row, Done.REFUSED if refused else Done.OK, refused or "")
+                self.progress.note(row, Done.REFUSED if refused else Done.OK, refused or "")
 
     # --- what must stop
 
@@ -114,7 +114,7 @@ class Actor(Submitter):
 
     def _cancel(self, cancel: model.Cancel) -> str | None:
         """What is to go has not begun."""
-        if why := self._meanwhile([cancel])[0].objection():
+        if why := self.progress.meanwhile([cancel])[0].objection():
             return why
         self.site.batch.cancel([cancel.job_id], pending_only=True)
         return None
@@ -127,21 +127,22 @@ class Actor(Submitter):
         """
         going = [row.job_id for row in rows if row.job_id and not row.gone]
         live: dict[str, Job] = {}
-        failed = self.unreachable
+        failed = self.progress.unreachable
         with suppress(OSError):  # on a full disk, too, what is stopped goes
             noted = {row.key: row.job_id for row in rows if row.job_id and (row.gone or not failed)}
-            self.claims.take_back(noted, self.clock)
+            self.claims.take_back(noted, self.progress.clock)
         try:
             if going and not failed:
                 self.site.batch.cancel(going, pending_only=True)
                 live = {job.id: job for job in self.site.batch.queue().jobs if not job.never_began}
         except BatchError as error:
-            self.failed(error)
+            self.progress.failed(error)
             failed = error.text
         try:
-            since = self._meanwhile(rows, live)
+            since = self.progress.meanwhile(rows, live)
         except OSError as error:
-            self.outcomes += (Outcome(row, Done.PASSING, f"{error.strerror}: {error.filename}") for row in rows)
+            why = f"{error.strerror}: {error.filename}"
+            self.progress.outcomes += (Outcome(row, Done.PASSING, why) for row in rows)
             return
         for it in since:
             row, why = it.decision, it.objection()
@@ -156,8 +157,8 @@ class Actor(Submitter):
                 except OSError as error:
                     done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
                 else:
-                    self._is_now(row.key, model.ClaimState.CLAIMED, None)
-            self.note(row, done, why, obstacle=it.obstacle)
+                    self.progress.is_now(row.key, model.ClaimState.CLAIMED, None)
+            self.progress.note(row, done, why, obstacle=it.obstacle)
 
     # --- the chain
 
@@ -166,10 +167,10 @@ class Actor(Submitter):
             self.site.batch.cancel([link.job_id])
             return None
         if self.link_refused and not isinstance(link, model.MoveLink):  # a link that waits holds the text of before
-            self.note(link, Done.FAILED, self.link_refused)
+            self.progress.note(link, Done.FAILED, self.link_refused)
             return None
         chain, settings = self.world.chain, self.site.settings
-        own = record_of(link.kind, link.at, chain.fingerprint, self.clock)
+        own = record_of(link.kind, link.at, chain.fingerprint, self.progress.clock)
         comment = token(self.world.directory_id, comment_words(own))
         comment += link_comment(settings)
         exclude = link_exclude(settings, [bad.node for bad in chain.bad_nodes])
@@ -181,7 +182,7 @@ class Actor(Submitter):
             return None
         if job_id := self._submitted_meanwhile(own.kind):
             self.linked.add(job_id)
-            self.note(link, Done.OK, job_id=job_id)
+            self.progress.note(link, Done.OK, job_id=job_id)
             return None
         least = link_exclude(settings)
         try:
@@ -191,13 +192,13 @@ class Actor(Submitter):
         except AtSubmitLimit as error:
             if link.kind != SPARE:
                 raise
-            self.failed(error)  # a site that takes two jobs at a time: it goes on without a spare
-            self.note(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
+            self.progress.failed(error)  # a site that takes two jobs at a time: it goes on without a spare
+            self.progress.note(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
             return None
         if self.world.chain.drops_begin:
             self._let_begin(job_id, link.at)
         self._remember_link(job_id, own)
-        self.note(link, Done.OK, job_id=job_id)
+        self.progress.note(link, Done.OK, job_id=job_id)
         return None
 
     def _submitted_meanwhile(self, kind: str) -> str:
@@ -255,32 +256,33 @@ class Actor(Submitter):
     # --- attempts
 
     def _adopt(self, adopt: model.Adopt) -> str | None:
-        if not self.claims.record(adopt.key, adopt.job_id, self.clock):
+        if not self.claims.record(adopt.key, adopt.job_id, self.progress.clock):
             return "another id was recorded meanwhile"
-        self._is_now(adopt.key, model.ClaimState.SUBMITTED, adopt.job_id)
+        self.progress.is_now(adopt.key, model.ClaimState.SUBMITTED, adopt.job_id)
         return None
 
     def _finish(self, rows: Sequence[model.Finish]) -> None:
         """Some at a time, but those whose job could not be cancelled."""
-        failed = (each.decision for each in self.outcomes if each.done is not Done.OK)
+        failed = (each.decision for each in self.progress.outcomes if each.done is not Done.OK)
         stays = {decision.key for decision in failed if isinstance(decision, model.Cancel)}
         for row in rows:
             if row.key in stays:
-                self.note(row, Done.REFUSED, "its job could not be cancelled: looked at again")
+                self.progress.note(row, Done.REFUSED, "its job could not be cancelled: looked at again")
         ends = [row for row in rows if row.key not in stays]
         for some in (ends[at : at + _AT_ONCE] for at in range(0, len(ends), _AT_ONCE)):
-            self.outcomes += self._end(some)
+            self.progress.outcomes += self.progress.end(some)
 
     def _skip(self, rows: Sequence[model.Skip]) -> None:
         """A slot that another tick has claimed since is none that is passed over: looked at again."""
         try:
-            claimed = [key for key, steps in self.claims.names().items() if "" in steps and key not in self.planned]
+            listed, known = self.claims.names(), self.progress.planned
         except OSError:  # told where it is recorded
             return
+        claimed = [key for key, steps in listed.items() if "" in steps and key not in known]
         for row in rows:
             entry = model.entry_id(row.entry.name)
             if any(key.entry == entry and not key.by_hand and key.slot <= row.slot for key in claimed):
-                self.note(row, Done.REFUSED, "another tick has claimed one of its slots meanwhile")
+                self.progress.note(row, Done.REFUSED, "another tick has claimed one of its slots meanwhile")
 
     # --- pause
 

@@ -61,8 +61,8 @@ _LOST = 8  # submissions in a row without an answer: then there is nobody to ans
 _TAKEN = "another tick has claimed it"
 
 
-class Submitter:
-    """Attempts submitted and released, and their ends; what came of each decision, and what may still be asked."""
+class Progress:
+    """One pass: what came of it so far, what it may still ask, and what has become of its claims since it looked."""
 
     def __init__(self, site: Site, world: World, looked: float | None = None) -> None:
         """`looked`: the `elapsed` of `world.now`; a look at a slow disk or queue takes seconds."""
@@ -74,12 +74,8 @@ class Submitter:
         self.outcomes: list[Outcome] = []
         self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
         self.unanswered = ""  # what a submission gave no answer with: its job may be there, as the next look sees
-        self.lost = 0  # submissions in a row that gave none
         # The limit that was met, the site's or of time: nothing more is submitted in this tick.
         self.at_submit_limit = ""
-        self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
-        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
-        self.drops_begin = world.chain.drops_begin != ""  # whether this site does, as far as known by now
         self._began = elapsed()
         self._looked = self._began if looked is None else looked
 
@@ -88,25 +84,20 @@ class Submitter:
         """The instant that it is by now, epoch seconds."""
         return int(self.world.now + elapsed() - self._looked)
 
+    def has_time(self, seconds: float) -> bool:
+        """Whether what takes so long ends in time."""
+        return elapsed() + seconds <= self._began + _TIMEOUT
+
     @property
     def ended_by(self) -> str:
         """Why nothing more is submitted in this tick; "" as long as more may be. Asked where there is more."""
-        if not self.at_submit_limit and elapsed() > self._began + _TIMEOUT:
+        if not self.at_submit_limit and not self.has_time(0):
             self.at_submit_limit = "this tick has no time left"
-        return self.unreachable or self.at_submit_limit or self._stopped
-
-    @property
-    def _stopped(self) -> str:
-        """What `stop` since this tick looked means; what was submitted by then is released, as runs go on."""
+        why = self.unreachable or self.at_submit_limit
         with suppress(OSError):
-            if self.world.chain.wanted and scheduler.marks(self.site.paths).stopped:
-                return "the scheduler was stopped meanwhile"
-        return ""
-
-    @property
-    def has_time_for_one(self) -> bool:
-        """Whether one more command may run into its time-out."""
-        return elapsed() + self.site.settings.timeout <= self._began + _TIMEOUT
+            if not why and self.world.chain.wanted and scheduler.marks(self.site.paths).stopped:
+                why = "the scheduler was stopped meanwhile"  # what was submitted by then is released, as runs go on
+        return why
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
@@ -116,16 +107,6 @@ class Submitter:
             self.unreachable = error.text
         elif isinstance(error, AtSubmitLimit):
             self.at_submit_limit = error.text
-
-    def submission_failed(self, error: BatchError, took: float) -> None:
-        """The same of a submission after `took` seconds: a lost reply keeps no run waiting, but time-outs do."""
-        if not isinstance(error, Unreachable):
-            self.failed(error)
-            return
-        self.unanswered = error.text
-        self.lost += 1
-        if self.lost >= _LOST or not error.passing or elapsed() + took > self._began + _TIMEOUT:
-            self.failed(error)
 
     def note(
         self,
@@ -137,7 +118,66 @@ class Submitter:
         obstacle: Obstacle | None = None,
         cause: str = "",
     ) -> None:
+        """What came of a decision."""
         self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle, cause))
+
+    def is_now(self, key: Key, state: ClaimState, job_id: str | None) -> None:
+        """What this tick has made of its claim."""
+        self.planned[key] = replace(self.planned[key], state=state, job_id=job_id)
+
+    def meanwhile(self, decisions: Sequence[Any], listed: Mapping[str, Job] | None = None) -> list[Meanwhile]:
+        """Each with its claim as the disk has it now; `listed`: jobs that the queue shows now. Raises OSError."""
+        now, planned = self.claims.look(each.key for each in decisions) if decisions else {}, self.planned
+        jobs = (listed.get(each.job_id) if listed else None for each in decisions)
+        return [
+            Meanwhile(each, planned.get(each.key), now.get(each.key), self.clock, job)
+            for each, job in zip(decisions, jobs, strict=True)
+        ]
+
+    def end(self, ends: Sequence[Finish]) -> list[Outcome]:
+        """Write ends down that still stand: one listing tells where each is, and one sync makes them durable.
+
+        What the disk refuses the next tick finds out by itself.
+        """
+        outcomes: list[Outcome] = []
+        written: list[Finish] = []
+        try:
+            for it in self.meanwhile(ends):
+                if why := it.objection():
+                    outcomes.append(Outcome(it.decision, Done.REFUSED, why))
+                    continue
+                try:
+                    self._write(it)
+                except OSError as error:
+                    outcomes.append(Outcome(it.decision, Done.PASSING, f"{error.strerror}: {error.filename}"))
+                else:
+                    written.append(it.decision)
+            if written:
+                self.claims.sync()
+                self.claims.drop_steps_of(end.key for end in written)
+        except OSError as error:
+            refused = {id(outcome.decision) for outcome in outcomes}
+            left = (end for end in ends if id(end) not in refused)
+            return outcomes + [Outcome(end, Done.PASSING, f"{error.strerror}: {error.filename}") for end in left]
+        return outcomes + [Outcome(end, Done.OK) for end in written]
+
+    def _write(self, it: Meanwhile) -> None:
+        end, job_id = it.decision, it.job or it.decision.job_id
+        at = max(self.world.now, it.planned.at if it.planned is not None else 0)  # by whose clock its slot had come
+        job_end = with_log(self.world, end.key, end.job_end, job_id)
+        self.claims.write_end(replace(end, job_end=job_end, job_id=job_id), at, self.plan.due_before(end.key))
+
+
+class Submitter:
+    """Attempts of slots: submitted, and released. What they have begun with is in their `progress`."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.site, self.world, self.claims = progress.site, progress.world, progress.claims
+        self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.lost = 0  # submissions in a row that gave no answer
+        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
+        self.drops_begin = self.world.chain.drops_begin != ""  # whether this site does, as far as known by now
 
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
@@ -145,57 +185,57 @@ class Submitter:
         limit = self.world.kept.job_limit
         asked = sum(counted(self.world, row) for row in rows) if limit else 0
         one_by_one = asked > 0 and queued(self.world) + asked > limit  # else chance decided who is taken
-        taken = limit > 0 and frees(self.world, self.outcomes)
+        taken = limit > 0 and frees(self.world, self.progress.outcomes)
         for row in rows:
             if row.begin is not None and taken:
-                self.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")
+                self.progress.note(row, Done.REFUSED, "a run is being taken back: the tick that sees it gone submits")
             elif obstacle := self._obstacle(row):
-                self.note(row, Done.PASSING, obstacle)
+                self.progress.note(row, Done.PASSING, obstacle)
             else:
                 prepared.append(row)
         due, ahead = ([row for row in prepared if (row.begin is None) == now] for now in (True, False))
         at_once = 1 if one_by_one else self.site.settings.parallel
         held: list[Submit | Release] = []
         for some in filter(None, (due, *(ahead[at : at + _AT_ONCE] for at in range(0, len(ahead), _AT_ONCE)))):
-            if some is not due and (why := self.ended_by):  # unclaimed they cost the next looks nothing
-                self.outcomes += (_not_tried(row, why) for row in some)
+            if some is not due and (why := self.progress.ended_by):  # unclaimed they cost the next looks nothing
+                self.progress.outcomes += (_not_tried(row, why) for row in some)
                 continue
             ended: list[Finish] = []
             claimed = self._claimed(some)
             for row, answer in zip(claimed, side_by_side(self._submit_held, claimed, at_once), strict=True):
                 if isinstance(answer, str):
-                    self._is_now(row.key, ClaimState.SUBMITTED, answer)
+                    self.progress.is_now(row.key, ClaimState.SUBMITTED, answer)
                     held.append(row)
                     ended += replaced(self.world, row)
                 else:
-                    self.outcomes.append(answer)
+                    self.progress.outcomes.append(answer)
                     if answer.done is Done.FAILED and row.begin is None:  # before its slot has come it may be fixed
                         ended.append(Finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=answer.detail)))
-            self._end(ended)
+            self.progress.end(ended)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
         """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
         held: list[Submit | Release] = []
         for row in rows:
-            claim = self.planned.get(row.key)
+            claim = self.progress.planned.get(row.key)
             if claim is None or claim.job_id != row.job_id:
-                self.note(row, Done.REFUSED, f"another job than {row.job_id} is recorded for it")
+                self.progress.note(row, Done.REFUSED, f"another job than {row.job_id} is recorded for it")
                 continue
             if not row.marked:
                 held.append(row)
                 continue
             try:
-                if why := self._meanwhile([row])[0].objection():
-                    self.note(row, Done.REFUSED, why, row.job_id)
+                if why := self.progress.meanwhile([row])[0].objection():
+                    self.progress.note(row, Done.REFUSED, why, row.job_id)
                     continue
                 if claim.state is ClaimState.SUBMITTED:
                     self.claims.step(row.key, ClaimState.RELEASING)
                 self.claims.step(row.key, ClaimState.RELEASED)
             except OSError as error:
-                self.note(row, Done.PASSING, f"it was released already; {_disk_words(error)}", row.job_id)
+                self.progress.note(row, Done.PASSING, f"it was released already; {_disk_words(error)}", row.job_id)
             else:
-                self.note(row, Done.OK, "it was released already", row.job_id)
+                self.progress.note(row, Done.OK, "it was released already", row.job_id)
         self._release_held(held)
 
     # --- before a claim
@@ -247,19 +287,19 @@ class Submitter:
         again = [row for row in rows if row.reason is Reason.AGAIN]
         refused = {
             it.decision.key: Outcome(it.decision, Done.REFUSED, why)
-            for it in self._meanwhile(again)
+            for it in self.progress.meanwhile(again)
             if (why := it.objection())
         }
         for row in rows:
             if row.reason is not Reason.AGAIN and (refusal := self._claim(row)):
                 refused[row.key] = refusal
-        self.outcomes += refused.values()
+        self.progress.outcomes += refused.values()
         mine = [row for row in rows if row.key not in refused]
         try:
             return self._in_time(mine)
         except OSError as error:  # the claims stand, and the next tick goes on from there
             for row in mine:
-                self.note(row, Done.PASSING, f"claimed, and not submitted: {_disk_words(error)}")
+                self.progress.note(row, Done.PASSING, f"claimed, and not submitted: {_disk_words(error)}")
             return []
 
     def _claim(self, row: Submit) -> Outcome | None:
@@ -271,7 +311,7 @@ class Submitter:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
         if not made:
             return Outcome(row, Done.REFUSED, _TAKEN, obstacle=Obstacle.TAKEN)
-        self.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
+        self.progress.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
         return None
 
     def _in_time(self, mine: list[Submit]) -> list[Submit]:
@@ -284,9 +324,9 @@ class Submitter:
             if row.key in late:
                 self._give_back(row)
                 if row.key.by_hand:
-                    self.note(row, Done.REFUSED, _TAKEN, obstacle=Obstacle.TAKEN)
+                    self.progress.note(row, Done.REFUSED, _TAKEN, obstacle=Obstacle.TAKEN)
                 else:
-                    self.note(row, Done.REFUSED, "its slot was used up meanwhile")
+                    self.progress.note(row, Done.REFUSED, "its slot was used up meanwhile")
         return [row for row in mine if row.key not in late]
 
     def _late(self, rows: Sequence[Submit]) -> set[Key]:
@@ -308,7 +348,7 @@ class Submitter:
         with suppress(OSError):
             if not row.key.by_hand and row.key.attempt == 1 and not history.tells_of(self.site.paths.history, row.key):
                 why = "a later slot has had its turn, while the tick that claimed this one stood still"
-                self._end([Finish(row.key, row.entry.name, JobEnd(Result.MISSED, detail=why))])
+                self.progress.end([Finish(row.key, row.entry.name, JobEnd(Result.MISSED, detail=why))])
                 return
         self.claims.give_up(row.key)
 
@@ -318,7 +358,7 @@ class Submitter:
         """Submit held, and record the id at once: the job's id, or what came of it."""
         if row.begin is not None and row.key.entry in self.refused:
             return Outcome(row, Done.REFUSED, "refused as its slot before that")
-        if why := self.ended_by:
+        if why := self.progress.ended_by:
             return _not_tried(row, why)
         began = elapsed()
         try:
@@ -332,7 +372,7 @@ class Submitter:
         except BatchError as error:
             return self._of_error(row, error, elapsed() - began)
         try:
-            if self.claims.record(row.key, job_id, self.clock, holds=holds(self.world, row)):
+            if self.claims.record(row.key, job_id, self.progress.clock, holds=holds(self.world, row)):
                 return job_id
             now = self.claims.look([row.key]).get(row.key)
         except OSError as error:  # a full disk: the job stays held, and is found by its token
@@ -346,15 +386,20 @@ class Submitter:
     def _of_error(self, row: Submit, error: BatchError, took: float) -> Outcome:
         if isinstance(error, Refused):
             self.refused.add(row.key.entry)
-            (it,) = self._meanwhile([row])
+            (it,) = self.progress.meanwhile([row])
             why = it.objection()
             return Outcome(row, Done.REFUSED if why else Done.FAILED, why or error.text)
-        self.submission_failed(error, took)
+        silent = isinstance(error, Unreachable)
+        if silent:  # a lost reply keeps no run waiting, but time-outs do
+            self.progress.unanswered = error.text
+            self.lost += 1
+        if not silent or self.lost >= _LOST or not error.passing or not self.progress.has_time(took):
+            self.progress.failed(error)
         if isinstance(error, AtSubmitLimit):
             done = Done.PASSING if row.begin is None else Done.REFUSED  # before its slot has come it is not due, either
             why = f"{error.text} (no more tries in this tick)"
             return Outcome(row, done, why, obstacle=Obstacle.SUBMIT_LIMIT, cause=error.cause)
-        if isinstance(error, Unreachable) and error.passing:  # it was called, and nobody knows what came of that
+        if silent and error.passing:  # it was called, and nobody knows what came of that
             why = f"no reply came, and its job may be there: the next tick sees it ({error.text})"
             return Outcome(row, Done.PASSING, why, obstacle=Obstacle.NO_ANSWER, cause=error.text)
         return Outcome(row, Done.PASSING, error.text, cause=error.cause)
@@ -421,17 +466,17 @@ class Submitter:
             self._send(sending)
 
     def _job_id(self, row: Submit | Release) -> str:
-        return self.planned[row.key].job_id or ""
+        return self.progress.planned[row.key].job_id or ""
 
     def _is_new(self, row: Submit | Release) -> bool:
         """Whether nobody has sent its release, as far as this tick knows."""
-        return self.planned[row.key].state is ClaimState.SUBMITTED
+        return self.progress.planned[row.key].state is ClaimState.SUBMITTED
 
     def _ours(self, rows: Sequence[Submit | Release]) -> list[Submit | Release]:
         """Those with which no other tick has gone further, while this one stood still. Raises OSError."""
         ours = []
         releases = [Release(row.key, self._job_id(row)) for row in rows]
-        for row, it in zip(rows, self._meanwhile(releases), strict=True):
+        for row, it in zip(rows, self.progress.meanwhile(releases), strict=True):
             why, job_id = it.objection(), self._job_id(row)
             if not why:
                 ours.append(row)
@@ -441,7 +486,7 @@ class Submitter:
                 why = f"{why}; job {job_id} is cancelled, still held"
             if it.now is None or it.now.state not in {ClaimState.CLAIMED, ClaimState.SUBMITTED}:
                 self.claims.drop_record(row.key)
-            self.note(row, Done.REFUSED, why, job_id)
+            self.progress.note(row, Done.REFUSED, why, job_id)
         return ours
 
     def _look_at_submissions(self, rows: Sequence[Submit | Release]) -> None:
@@ -450,16 +495,16 @@ class Submitter:
         And does it keep --begin, which a run submitted ahead of its slot needs?
         """
         ids = {self._job_id(row): row.key for row in rows if self._is_new(row)}
-        site, now, clock = self.site, self.world.now, self.clock
+        site, now, clock = self.site, self.world.now, self.progress.clock
         begins = {self._job_id(row): begin for row in rows if (begin := self._begin(row)) > clock}
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
         asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
-        if not asks_now or self.unreachable:
+        if not asks_now or self.progress.unreachable:
             return
         try:
             jobs = [job for job in self.site.batch.queue().jobs if job.id in ids]
         except BatchError as error:
-            self.failed(error)
+            self.progress.failed(error)
             return
         if jobs:
             begun = {ids[job.id]: job.id for job in jobs if not job.held}
@@ -482,13 +527,13 @@ class Submitter:
         try:
             jobs = self.site.batch.queue().jobs
         except BatchError as error:
-            self.failed(error)
+            self.progress.failed(error)
             return False
         if all(job.state == "PENDING" for job in jobs if job.id == self._job_id(row)):
             return False
         for step in (ClaimState.RELEASING, ClaimState.RELEASED):
             self.claims.step(row.key, step)
-        self.note(row, Done.OK, "somebody else has released it", self._job_id(row))
+        self.progress.note(row, Done.OK, "somebody else has released it", self._job_id(row))
         return True
 
     def _led_astray(self, row: Submit | Release, planted: Mapping[Key, Path]) -> bool:
@@ -498,10 +543,10 @@ class Submitter:
             return False
         why = f"{log} was there before the run: somebody put it there. Remove it: rm {log}"
         if self._cancel_held(job_id):
-            self._end([Finish(row.key, self._name(row), JobEnd(Result.REFUSED, detail=why))])
-            self.note(row, Done.FAILED, why, job_id)
+            self.progress.end([Finish(row.key, self._name(row), JobEnd(Result.REFUSED, detail=why))])
+            self.progress.note(row, Done.FAILED, why, job_id)
         else:
-            self.note(row, Done.REFUSED, f"{why}. Job {job_id} stays unreleased", job_id)
+            self.progress.note(row, Done.REFUSED, f"{why}. Job {job_id} stays unreleased", job_id)
         return True
 
     def _name(self, row: Submit | Release) -> str:
@@ -522,22 +567,22 @@ class Submitter:
     def _releasing(self, row: Submit | Release) -> bool:
         """Note that the release may be sent; False where another has gone further. Raises OSError."""
         if self._is_new(row) and not self.claims.step(row.key, ClaimState.RELEASING):
-            self.note(row, Done.REFUSED, "another tick has released it")
+            self.progress.note(row, Done.REFUSED, "another tick has released it")
             return False
-        self._is_now(row.key, ClaimState.RELEASING, self._job_id(row))
+        self.progress.is_now(row.key, ClaimState.RELEASING, self._job_id(row))
         return True
 
     def _unreleased(self, rows: Sequence[Submit | Release], why: str) -> None:
-        noted = {id(outcome.decision) for outcome in self.outcomes}
+        noted = {id(outcome.decision) for outcome in self.progress.outcomes}
         for row in rows:
             if id(row) not in noted:
-                self.note(row, Done.PASSING, f"job {self._job_id(row)} {why}", self._job_id(row))
+                self.progress.note(row, Done.PASSING, f"job {self._job_id(row)} {why}", self._job_id(row))
 
     def _send(self, sending: Sequence[Submit | Release]) -> None:
         held_on_purpose = {name for name, entry in self.world.entries_by_id().items() if entry.holds_itself}
         ids = [self._job_id(row) for row in sending if row.key.entry not in held_on_purpose]
-        if ids and self.unreachable and not self.has_time_for_one:
-            self._unreleased(sending, f"is held: {self.unreachable}")
+        if ids and self.progress.unreachable and not self.progress.has_time(self.site.settings.timeout):
+            self._unreleased(sending, f"is held: {self.progress.unreachable}")
             return
         self._give_own_comments(sending)
         try:
@@ -546,7 +591,7 @@ class Submitter:
                     self.site.batch.move(self._job_id(row), begin)
             still, why = self._released(ids)
         except BatchError as error:
-            self.failed(error)
+            self.progress.failed(error)
             self._unreleased(sending, f"is held; its release failed: {error.text}")
             return
         self._unreleased([row for row in sending if self._job_id(row) in still], f"is held; its release failed: {why}")
@@ -555,7 +600,7 @@ class Submitter:
                 continue
             with suppress(OSError):  # the next tick sees that it is released, and marks it
                 self.claims.step(row.key, ClaimState.RELEASED)
-            self.note(row, Done.OK, job_id=self._job_id(row))
+            self.progress.note(row, Done.OK, job_id=self._job_id(row))
 
     def _give_own_comments(self, sending: Sequence[Submit | Release]) -> None:
         """A script's own comment stands alone from now on, as the site's programs read it: the job's id is recorded."""
@@ -595,7 +640,7 @@ class Submitter:
             goes = switch is not None and self._is_new(row)
             ahead = row.key.slot > self.world.now  # the switch may be lifted before its slot comes
             if goes and ahead:
-                self.claims.take_back({row.key: job_id}, self.clock)
+                self.claims.take_back({row.key: job_id}, self.progress.clock)
             if goes and self._cancel_held(job_id):
                 if ahead:
                     with suppress(OSError):
@@ -603,8 +648,8 @@ class Submitter:
                 else:
                     ended.append(Finish(row.key, self._name(row), JobEnd(Result.STOPPED, detail=why)))
             done = Done.REFUSED if switch else Done.PASSING
-            self.note(row, done, f"{why}: job {job_id} stays unreleased", job_id)
-        self._end(ended)
+            self.progress.note(row, done, f"{why}: job {job_id} stays unreleased", job_id)
+        self.progress.end(ended)
         return ready
 
     def _cancel_held(self, job_id: str) -> bool:
@@ -615,56 +660,9 @@ class Submitter:
         try:
             self.site.batch.cancel([job_id], pending_only=True)
         except BatchError as error:
-            self.failed(error)
+            self.progress.failed(error)
             return False
         return True
-
-    # --- what others, and this tick, have made of claims since it looked
-
-    def _is_now(self, key: Key, state: ClaimState, job_id: str | None) -> None:
-        self.planned[key] = replace(self.planned[key], state=state, job_id=job_id)
-
-    def _meanwhile(self, decisions: Sequence[Any], listed: Mapping[str, Job] | None = None) -> list[Meanwhile]:
-        """Each with its claim as the disk has it now; `listed`: jobs that the queue shows now. Raises OSError."""
-        now, planned = self.claims.look(each.key for each in decisions) if decisions else {}, self.planned
-        jobs = (listed.get(each.job_id) if listed else None for each in decisions)
-        return [
-            Meanwhile(each, planned.get(each.key), now.get(each.key), self.clock, job)
-            for each, job in zip(decisions, jobs, strict=True)
-        ]
-
-    def _end(self, ends: Sequence[Finish]) -> list[Outcome]:
-        """Write ends down that still stand: one listing tells where each is, and one sync makes them durable.
-
-        What the disk refuses the next tick finds out by itself.
-        """
-        outcomes: list[Outcome] = []
-        written: list[Finish] = []
-        try:
-            for it in self._meanwhile(ends):
-                if why := it.objection():
-                    outcomes.append(Outcome(it.decision, Done.REFUSED, why))
-                    continue
-                try:
-                    self._write(it)
-                except OSError as error:
-                    outcomes.append(Outcome(it.decision, Done.PASSING, f"{error.strerror}: {error.filename}"))
-                else:
-                    written.append(it.decision)
-            if written:
-                self.claims.sync()
-                self.claims.drop_steps_of(end.key for end in written)
-        except OSError as error:
-            refused = {id(outcome.decision) for outcome in outcomes}
-            left = (end for end in ends if id(end) not in refused)
-            return outcomes + [Outcome(end, Done.PASSING, f"{error.strerror}: {error.filename}") for end in left]
-        return outcomes + [Outcome(end, Done.OK) for end in written]
-
-    def _write(self, it: Meanwhile) -> None:
-        end, job_id = it.decision, it.job or it.decision.job_id
-        at = max(self.world.now, it.planned.at if it.planned is not None else 0)  # by whose clock its slot had come
-        job_end = with_log(self.world, end.key, end.job_end, job_id)
-        self.claims.write_end(replace(end, job_end=job_end, job_id=job_id), at, self.plan.due_before(end.key))
 
 
 def _not_tried(row: Submit, why: str) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -53,6 +53,7 @@ from cronhpc.core.slots import schedule_key, text_key
 from cronhpc.cron.values import by_field, dataclass, defaults
 from cronhpc.engine import record
 from cronhpc.engine.act import Actor
+from cronhpc.engine.submit import Progress
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
@@ -994,7 +995,8 @@ def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
 ) -> None:
     batch = Nodes(refuses=refuses)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
-    actor = Actor(site, linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)}))
+    seen = linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)})
+    actor = Actor(Progress(site, seen))
     assert actor._link(decision) is None
     assert batch.asked == ["cpu7", None][: 1 + refuses]
 
@@ -1006,20 +1008,19 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
     batch = Nodes(refuses=False)
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
-    actor = Actor(
-        cast("Any", SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())),
-        linked(
-            facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
-            links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1, fresh=True)},
-        ),
+    site: Any = SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())
+    seen = linked(
+        facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
+        links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1, fresh=True)},
     )
+    actor = Actor(Progress(site, seen))
     scheduler.remember_link(paths, "9", LinkRecord("spare" if kind == "spare" else "link", 1, "", 1))
     scheduler.remember_link(paths, "10", LinkRecord("link", 1, "", 1))
     scheduler.remember_link(paths, "69", LinkRecord("spare" if kind == "successor" else "link", 1, "", 1))
     if meanwhile:
         scheduler.remember_link(paths, "70", LinkRecord("link" if kind == "successor" else "spare", 1, "", 1))
     assert actor._link(SubmitLink(kind, 100, "there is none")) is None
-    assert actor.outcomes == [
+    assert actor.progress.outcomes == [
         Outcome(SubmitLink(kind, 100, "there is none"), Done.OK, job_id="70" if meanwhile else "71")
     ]
     assert batch.asked == ([] if meanwhile else ["cpu7"])
@@ -1066,7 +1067,7 @@ def test_what_a_tick_submits_as_a_link(tmp_path: Path, kind: str, drops: str, fa
     paths, batch = Paths(tmp_path), Dropping(fails)
     paths.scheduler.mkdir()
     site: Any = SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings(), uid=1000)
-    actor = Actor(site, linked(facts={"drops_begin": drops}))
+    actor = Actor(Progress(site, linked(facts={"drops_begin": drops})))
     words, name = ("spare", f"cronhpc-{ID}-spare") if kind == "spare" else ("link", f"cronhpc-{ID}")
     if fails:
         with pytest.raises(Refused):

@@ -24,6 +24,7 @@ from cronhpc.core.slots import schedule_of
 from cronhpc.engine.act import Actor
 from cronhpc.engine.read import Reading, with_jobs
 from cronhpc.engine.record import _Keeper
+from cronhpc.engine.submit import Progress
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import claims as store_claims
 from cronhpc.store import history
@@ -210,8 +211,7 @@ class Story:
             seen, memory = self.world()
             made = Plan(tuple(withdrawals(seen)), self.now) if to_stop else plan(seen)
             made = replace(made, decisions=tuple(d for d in made.decisions if not isinstance(d, CHAIN_KINDS)))
-            actor = StoryActor(self, seen, seen.now - looked_at)
-            outcomes = actor.carry_out(made)
+            outcomes = Actor(StoryProgress(self, seen, seen.now - looked_at)).carry_out(made)
             said = [f"{type(o.decision).__name__} {o.done.name} {o.detail}" for o in outcomes if o.done.name != "OK"]
             what = [repr_of(d) for d in made.decisions]
             self.log.append(f"{self.now - BEGIN} (saw {seen.now - BEGIN}): {what} {said}")
@@ -347,7 +347,7 @@ def repr_of(d: Any) -> str:
     return f"{type(d).__name__} {'' if slot is None else slot - BEGIN} {more} {reason}"
 
 
-class StoryActor(Actor):
+class StoryProgress(Progress):
     """Its clock is the history's."""
 
     def __init__(self, story: Story, seen: World, offset: int) -> None:

@@ -42,6 +42,7 @@ from cronhpc.core.slots import text_key
 from cronhpc.cron.values import replace
 from cronhpc.engine import submit
 from cronhpc.engine.act import Actor
+from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import history
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
@@ -282,7 +283,7 @@ def test_what_has_gone_on_meanwhile_is_left_alone(
     with monkeypatch.context() as patched:
         if s.listed is not None:
             patched.setattr(os, "listdir", lambda _: list(s.listed or ()))
-        outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(s.decisions, at("15:00")))
+        outcomes = Actor(Progress(site, world("14:05", claims=before))).carry_out(Plan(s.decisions, at("15:00")))
     assert " ".join(
         each.done.name.lower() for each in sorted(outcomes, key=lambda each: s.decisions.index(each.decision))
     ) == (s.expected)
@@ -300,7 +301,7 @@ def test_what_began_by_a_clock_that_is_ahead_has_had_its_turn_whoever_notes_its_
         claims.make(of.key, "e", "another", of.at)
         claims.record(of.key, "7", of.at)
         site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
-        Actor(site, world("14:02", claims=(of,))).carry_out(Plan((Finish(of.key, "e", ended),), at("15:00")))
+        Actor(Progress(site, world("14:02", claims=(of,)))).carry_out(Plan((Finish(of.key, "e", ended),), at("15:00")))
     assert [each.used_up == each.key.slot for each in claims.read(())] == [True, False], (
         "one that somebody let begin early has not"
     )
@@ -316,7 +317,7 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     ends = (Finish(K, "e", JobEnd(Result.OK)), Finish(OTHER, "e", JobEnd(Result.OK)))
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
     before = (claim("e", "13:00", RELEASED, "7"), claim("e", "14:00", RELEASED, "8"))
-    outcomes = Actor(site, world("14:05", claims=before)).carry_out(Plan(ends, at("15:00")))
+    outcomes = Actor(Progress(site, world("14:05", claims=before))).carry_out(Plan(ends, at("15:00")))
     assert [(each.decision, each.done) for each in outcomes] == [(ends[0], Done.PASSING), (ends[1], Done.OK)]
     assert "Is a directory" in outcomes[0].detail
     assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K), f"{K}.run"]
@@ -325,7 +326,7 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
 def test_what_a_slow_look_took_counts_for_the_clock_of_what_is_done(tmp_path: Path) -> None:
     """A job that began meanwhile was taken back by a clock that stood where the look had begun: its slot ran twice."""
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
-    assert at("14:05:10") <= Actor(site, world("14:05"), elapsed() - 10).clock < at("14:06")
+    assert at("14:05:10") <= Progress(site, world("14:05"), elapsed() - 10).clock < at("14:06")
 
 
 def ahead(*clocks: str, name: str = "e") -> tuple[Submit, ...]:
@@ -358,8 +359,8 @@ def test_while_a_run_is_being_taken_back(
     again = replace(ahead("14:30")[0], reason=Reason.AGAIN)
     plan = Plan((Withdraw(LATER, "e", "7", "edited"), again, *ahead("15:00", name="other")), at("15:00"))
     seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(job_limit=int(at_limit)))
-    actor = Actor(site, seen)
-    monkeypatch.setattr(actor, "_release_held", lambda _: None)
+    actor = Actor(Progress(site, seen))
+    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
     monkeypatch.setattr(Batch, "submit", lambda _, job: "8" if job.begin == at("14:30") else "9", raising=False)
     told = actor.carry_out(plan)
     assert [each.obstacle for each in told if isinstance(each.decision, Withdraw)] == [
@@ -399,8 +400,8 @@ def test_at_a_limit_what_is_claimed_stays_so(tmp_path: Path, monkeypatch: pytest
     claims.folder.mkdir(parents=True)
     settings = Settings(parallel=2)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=settings)
-    submitter = Actor(site, world("14:05"))
-    monkeypatch.setattr(submitter, "_release_held", lambda _: None)
+    submitter = Submitter(Progress(site, world("14:05")))
+    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
     submitter.submit(ahead("14:30", "15:00", "15:30", "16:00"))
     assert [each.job_id for each in claims.read(())] == [None, "8", None, None]
 
@@ -413,12 +414,12 @@ def test_runs_to_come_are_claimed_some_at_a_time_and_none_behind_a_limit_that_wa
     claims.folder.mkdir(parents=True)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=Settings(parallel=2))
     site.batch.taken.set()
-    actor = Actor(site, world("14:05"))
+    submitter = Submitter(Progress(site, world("14:05")))
     monkeypatch.setattr("cronhpc.engine.submit._AT_ONCE", 2)
-    monkeypatch.setattr(actor, "_release_held", lambda _: None)
-    actor.submit(ahead("14:30", "15:30", "16:00", "16:30", "17:00"))
+    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
+    submitter.submit(ahead("14:30", "15:30", "16:00", "16:30", "17:00"))
     assert [str(each.key) for each in claims.read(())] == [str(row.key) for row in ahead("14:30", "15:30")]
-    assert len(actor.outcomes) == 5, "what is not tried has its outcome, too"
+    assert len(submitter.progress.outcomes) == 5, "what is not tried has its outcome, too"
 
 
 def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
@@ -436,8 +437,8 @@ def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
     monkeypatch.setattr(submit, "side_by_side", noted)
     for places in (3, 2, 0):
         seen = replace(world("14:05"), kept=SchedulerState(job_limit=places))
-        submitter = Actor(site, seen)
-        monkeypatch.setattr(submitter, "_release_held", lambda _: None)
+        submitter = Submitter(Progress(site, seen))
+        monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
         submitter.submit((*ahead("14:30", name=f"a{places}"), *ahead("15:00", "15:30", name=f"b{places}")))
     assert widths == [Settings().parallel, 1, Settings().parallel]
 
@@ -453,7 +454,9 @@ def test_what_another_tick_records_while_a_job_taken_back_is_cancelled_stays(
     site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
     monkeypatch.setattr(batch, "cancel", lambda *_, **__: claims.record(LATER, "8", at("14:05")))
     before = claim("e", "14:30", SUBMITTED, "7", holds="x")
-    (done,) = Actor(site, world("14:05", claims=(before,))).carry_out(Plan((Release(LATER, "7"),), at("15:00")))
+    (done,) = Actor(Progress(site, world("14:05", claims=(before,)))).carry_out(
+        Plan((Release(LATER, "7"),), at("15:00"))
+    )
     assert (done.done, claims.look([LATER])[LATER].job_id) == (Done.REFUSED, "8")
 
 
@@ -468,7 +471,7 @@ def test_a_slot_that_another_tick_has_claimed_meanwhile_is_not_passed_over(tmp_p
     missed = [Skip(entry(name), K.slot, Result.MISSED, Reason.MISSED, count=3) for name in ("e", "f")]
     early = Skip(entry(), at("13:20"), Result.MISSED, Reason.MISSED)
     seen = world("14:05", claims=(claim("e", "13:00", CLAIMED),))
-    outcomes = Actor(site, seen).carry_out(Plan((*missed, early), at("15:00")))
+    outcomes = Actor(Progress(site, seen)).carry_out(Plan((*missed, early), at("15:00")))
     assert {id(each.decision): each.done for each in outcomes} == {
         id(missed[0]): Done.REFUSED, id(missed[1]): Done.OK, id(early): Done.OK
     }  # fmt: skip
@@ -489,7 +492,7 @@ def test_a_tick_killed_after_an_end_and_before_its_record_loses_no_row_of_what_w
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Refusing((), None), host="login1", settings=Settings())
     site.changes = SimpleNamespace(looked_at=lambda _: at("14:00"))
     seen = world("14:00:10", entry(output=False, error=False), states={"e": state("11:00")})
-    refused, missed = Actor(site, seen).carry_out(plan(seen))[:2]
+    refused, missed = Actor(Progress(site, seen)).carry_out(plan(seen))[:2]
     assert (refused.done, type(missed.decision)) == (Done.FAILED, Skip)
     (ended,) = claims.read(())
     again = plan(replace(seen, now=at("14:02"), claims=(ended,)))
@@ -523,9 +526,9 @@ def test_with_overlap_replace(
     on_disk(claims, K, RELEASED, "7")
     batch = Replacing((job(7, "RUNNING"),), None)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
-    actor = Actor(site, world("14:30", claims=(claim("e", "14:00", RELEASED, "7"),)))
-    monkeypatch.setattr(actor, "_release_held", lambda _: None)
-    actor.submit([Submit(entry(output=False, error=False), LATER, Reason.SUBMIT, replaces=replaces)])
+    submitter = Submitter(Progress(site, world("14:30", claims=(claim("e", "14:00", RELEASED, "7"),))))
+    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
+    submitter.submit([Submit(entry(output=False, error=False), LATER, Reason.SUBMIT, replaces=replaces)])
     assert batch.cancelled == asked
     job_ends = {each.key: each.job_end for each in claims.read(())}
     assert job_ends[LATER] is None
@@ -596,14 +599,14 @@ def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> No
     rows = [{"what": "run", "key": str(each), "at": at("13:30")} for each in s.history]
     history.append(paths.history, rows, host="login1", now=at("13:30"))
     site: Any = SimpleNamespace(paths=paths, batch=Batch((), None), host="login1", settings=Settings())
-    actor = Actor(site, world(s.now))
+    submitter = Submitter(Progress(site, world(s.now)))
     row = Submit(entry(), s.ours, Reason.SUBMIT)
-    assert actor._in_time([row]) == ([] if s.late else [row])
+    assert submitter._in_time([row]) == ([] if s.late else [row])
     assert claims.exists(s.ours) == (s.told or not s.late)
     assert [each.job_end.result for each in claims.read(()) if each.key == s.ours and each.job_end] == [
         Result.MISSED
     ] * s.told
-    assert [each.done.name for each in actor.outcomes] == ["REFUSED"] * s.late
+    assert [each.done.name for each in submitter.progress.outcomes] == ["REFUSED"] * s.late
 
 
 def test_a_claim_that_another_has_submitted_for_is_not_given_back(tmp_path: Path) -> None:
