@@ -15,6 +15,7 @@ from cronhpc.core.model import (
     Call,
     Cancel,
     CancelLink,
+    CatchUp,
     ChainFacts,
     Claim,
     ClaimState,
@@ -29,6 +30,7 @@ from cronhpc.core.model import (
     Key,
     LeaveChain,
     MoveLink,
+    Overlap,
     Policies,
     Queue,
     Release,
@@ -96,7 +98,8 @@ def at(clock: str, day: str = DAY) -> int:
 
 
 def entry(name: str = "e", schedule: str = "0 * * * *", *, born: str = "2026-01-01 00:00", **more: Any) -> Entry:
-    policies = Policies(**{k: more.pop(k) for k in list(more) if k in Policies.__slots__})
+    words: dict[str, Any] = {"overlap": Overlap, "catch_up": CatchUp}
+    policies = Policies(**{k: words.get(k, lambda v: v)(more.pop(k)) for k in list(more) if k in Policies.__slots__})
     return Entry(
         name,
         f"cron.d/{name}.slurm",

@@ -27,6 +27,7 @@ from cronhpc.core.model import (
     PAUSED,
     Adopt,
     Cancel,
+    CatchUp,
     ClaimState,
     EntryState,
     Fault,
@@ -461,7 +462,7 @@ def deadline_of(entry: Entry, slot: int) -> int | None:
     """The last second in which `slot` may be submitted: its own deadline, else the next slot's eve; None: for ever."""
     if entry.policies.deadline is not None:
         return slot + entry.policies.deadline
-    if entry.policies.catch_up == "all" or not entry.schedule:
+    if entry.policies.catch_up is CatchUp.ALL or not entry.schedule:
         return None
     return slots.schedule_of(entry).next_epoch(slot) - 1  # else both would be submitted by the tick at the next one
 

@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     Finish,
     Hold,
     Key,
+    Overlap,
     Plan,
     Reason,
     Rerun,
@@ -145,7 +146,7 @@ def _by_hand(world: World, entry: Entry) -> Iterator[Decision]:
 
 def _unended(world: World, entry: Entry) -> tuple[Reason, str] | None:
     """Runs beside which none is started by hand, unless that was asked for or `overlap: allow` stands."""
-    if world.call.side_by_side or entry.policies.overlap == "allow":
+    if world.call.side_by_side or entry.policies.overlap is Overlap.ALLOW:
         return None
     lives = Lives.of(world)
     jobs = [claim.job_id or "" for claim in lives.of_entry(entry_id(entry.name)) if claim.key.slot <= world.now]
@@ -201,7 +202,7 @@ def _entry(
         if isinstance(decision, Wait):
             return rows, due, None  # later slots wait behind an earlier one that stays due
         if isinstance(decision, Submit):
-            if entry.policies.overlap == "queue" and slot != due.slots[-1]:
+            if entry.policies.overlap is Overlap.QUEUE and slot != due.slots[-1]:
                 following = due.slots[due.slots.index(slot) + 1]
                 by_turns = "one run at a time: it stays due until the one before has ended"
                 return [*rows, Wait(entry, following, Reason.QUEUED, by_turns)], due, None
@@ -215,9 +216,9 @@ def _beside(entry: Entry, slot: int, going: Submit | None) -> Decision | None:
     if going is None:
         return None
     why = f"attempt {going.key.attempt} of an earlier slot begins now"
-    if entry.policies.overlap == "queue":
+    if entry.policies.overlap is Overlap.QUEUE:
         return Wait(entry, slot, Reason.QUEUED, why)
-    if entry.policies.overlap == "skip" and going.reason is Reason.RETRY:  # others are as slots that are caught up
+    if entry.policies.overlap is Overlap.SKIP and going.reason is Reason.RETRY:  # others: as slots that are caught up
         return Skip(entry, slot, Result.SKIPPED, Reason.RUNNING, why)
     return None
 
@@ -245,13 +246,13 @@ def _slot(world: World, entry: Entry, slot: int, *, overlapping: list[str], doub
     if world.queue is None:
         return Wait(entry, slot, Reason.UNKNOWN, world.queue_error)
     replaces: tuple[str, ...] = ()
-    if overlapping and entry.policies.overlap != "allow":
+    if overlapping and entry.policies.overlap is not Overlap.ALLOW:
         jobs = ", ".join(overlapping)
         if doubt is not None:
             return Wait(entry, slot, Reason.QUEUED, f"job {jobs}: {doubt}")
-        if entry.policies.overlap == "queue":
+        if entry.policies.overlap is Overlap.QUEUE:
             return Wait(entry, slot, Reason.QUEUED, f"job {jobs} has not ended")
-        if entry.policies.overlap == "skip":
+        if entry.policies.overlap is Overlap.SKIP:
             return Skip(entry, slot, Result.SKIPPED, Reason.RUNNING, f"job {jobs} has not ended")
         replaces = tuple(overlapping)
     detail = f"job {', '.join(replaces)} is cancelled for it" if replaces else ""
@@ -266,10 +267,10 @@ def _ahead(world: World, entry: Entry, due: slots.Due, *, overlapping: list[str]
     """
     near, following = due.near(world)
     earliest, runs_ahead = world.now + world.settings.min_interval, world.chain.via.runs_ahead
-    if near and overlapping and entry.policies.overlap != "allow" and not runs_ahead:
+    if near and overlapping and entry.policies.overlap is not Overlap.ALLOW and not runs_ahead:
         why = f"job {', '.join(overlapping)} has not ended: looked at when the slot comes"
         return [Wait(entry, due.next, Reason.NOT_DUE, why)], max(due.next, world.now + slots.UNFINISHED_WAKE)
-    one_by_one = entry.policies.overlap == "queue" and not runs_ahead
+    one_by_one = entry.policies.overlap is Overlap.QUEUE and not runs_ahead
     if not near or world.queue is None or one_by_one:
         return [Wait(entry, due.next, Reason.NOT_DUE)], max(due.next, earliest)
     ahead = (Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import NamedTuple
 
-from cronhpc.core.model import Policies, Problem
+from cronhpc.core.model import CatchUp, Overlap, Policies, Problem
 from cronhpc.cron.values import nearest, replace
 
-CATCH_UP = ("latest", "all", "none")
-OVERLAP = ("skip", "allow", "replace", "queue")
 DEFAULTS = Policies()
 _MOST_SHOWN = 80  # characters of a value
 _OFF = frozenset({"off", "none", "never", "no", "false"})
@@ -59,12 +58,12 @@ def _unknown(name: str, line: int) -> Problem:
     return Problem("E102", f"--{name}: there is no such policy.", fix, line=line, key=name)
 
 
-def _one_of(*choices: str) -> Callable[[str | None], str]:
-    def read(value: str | None) -> str:
-        word = (value or "").strip().lower()
-        if word not in choices:
-            raise _BadValueError(f"Write one of {', '.join(choices)}.")
-        return word
+def _one_of(kind: type[StrEnum]) -> Callable[[str | None], StrEnum]:
+    def read(value: str | None) -> StrEnum:
+        try:
+            return kind((value or "").strip().lower())
+        except ValueError:
+            raise _BadValueError(f"Write one of {', '.join(kind)}.") from None
 
     return read
 
@@ -129,14 +128,14 @@ POLICIES = {
     "timezone": Policy(
         _timezone, "IANA name", "the settings', else the machine's", "whose clock the schedule follows"),
     "catch-up": Policy(
-        _one_of(*CATCH_UP), ", ".join(CATCH_UP), "latest",
+        _one_of(CatchUp), ", ".join(CatchUp), DEFAULTS.catch_up,
         "which of the slots missed while nothing ran are made up for"),
     "catch-up-limit": Policy(_count(1, 10_000), "1 to 10000", "100", "with `--catch-up=all`: no more than so many"),
     "deadline": Policy(
         _or_off(_duration), "duration, or off", "off",
         "later than this a slot is recorded as missed; off: when its next one is due, never with `--catch-up=all`"),
     "overlap": Policy(
-        _one_of(*OVERLAP), ", ".join(OVERLAP), "skip",
+        _one_of(Overlap), ", ".join(Overlap), DEFAULTS.overlap,
         "what a due slot does while the previous run is pending or running"),
     "retries": Policy(
         _count(0, 100), "0 to 100", "0",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from cronhpc.core.identity import TWO_LOOKS, Absence, Lives, records
 from cronhpc.core.model import (
     NEW_STATE,
+    CatchUp,
     ClaimState,
     Finish,
     Reason,
@@ -54,7 +55,7 @@ def text_key(entry: Entry) -> str:
 def _what_it_says(value: object) -> object:
     """Of a class's object the fields that are not as they are where nothing is said."""
     if not is_dataclass(value):
-        return value
+        return str(value) if isinstance(value, str) else value  # not the name that a word of ours has in this version
     return sorted((name, _what_it_says(each)) for name, each in set_fields(value).items())
 
 
@@ -203,7 +204,7 @@ def _computed(
 
 def lapses(entry: Entry, slot: int) -> int | None:
     """When `slot` is missed unless it is submitted: at its deadline or the next slot, what is sooner; None: never."""
-    following = entry.schedule and entry.policies.catch_up != "all"
+    following = entry.schedule and entry.policies.catch_up is not CatchUp.ALL
     at = [slot + entry.policies.deadline] if entry.policies.deadline is not None else []
     return min([*at, schedule_of(entry).next_epoch(slot)] if following else at, default=None)
 
@@ -251,10 +252,10 @@ def _caught_up(
     if latest is None:
         return (), None
     most, why = int(latest not in claimed), f"only the latest runs (catch-up: {policy.catch_up})"
-    if policy.catch_up == "all":
+    if policy.catch_up is CatchUp.ALL:
         most = policy.catch_up_limit
         why = f"no more than {most} are caught up with (catch-up-limit)"
-    elif policy.catch_up == "none" and _after_outage(world) and world.now - latest > world.settings.min_interval:
+    elif policy.catch_up is CatchUp.NONE and _after_outage(world) and world.now - latest > world.settings.min_interval:
         most, why = 0, "nothing ran then (catch-up: none)"
     runs, older = list[int](), _latest_free(schedule, first, latest, claimed)
     while older is not None and len(runs) < most:

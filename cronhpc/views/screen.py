@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import Instant, Reason
+from cronhpc.core.model import Instant, Overlap, Reason
 from cronhpc.core.model.decode import LATEST
 from cronhpc.cron.values import replace
 from cronhpc.views import chain, runs, text, times
@@ -311,7 +311,7 @@ def _starts_though_one_runs(entry: EntryStatus, *, by_login: bool) -> bool:
     if len(runs) <= 1 or not runs[-1].ahead:
         return False
     # From a login node a day's runs wait, so only behind one that lives.
-    return entry.overlap != "allow" and not (by_login and runs[0].ahead)
+    return entry.overlap != Overlap.ALLOW and not (by_login and runs[0].ahead)
 
 
 def _new_entry_hint(entry: EntryStatus, style: Style) -> str:

@@ -69,7 +69,7 @@ def test_a_bad_value_is_a_problem_and_changes_nothing(name: str, text: str | Non
     policies, (problem,) = parse_policies([(name, text, 7), ("overlap", "allow", 8)][: 1 if name == "overlap" else 2])
     assert (problem.code, problem.line, problem.key) == ("E103", 7, name)
     assert fix in problem.fix
-    assert replace(policies, overlap="skip") == DEFAULTS
+    assert replace(policies, overlap=DEFAULTS.overlap) == DEFAULTS
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from cronhpc.core.model import (
     Accounting,
     Call,
+    CatchUp,
     ChainFacts,
     Claim,
     ClaimState,
@@ -25,6 +26,7 @@ from cronhpc.core.model import (
     JobEnd,
     Key,
     Outcome,
+    Overlap,
     Policies,
     Problem,
     Queue,
@@ -692,7 +694,7 @@ def test_of_a_run_that_waits_for_its_slot_behind_a_live_one_it_is_said_that_it_s
     ahead = replace(job_following, state="PENDING", start=at("14:10"))
     world = replace(
         QUIET,
-        entries=(replace(entry("fit", "*/10 * * * *"), policies=Policies(overlap=overlap)),),
+        entries=(replace(entry("fit", "*/10 * * * *"), policies=Policies(overlap=Overlap(overlap))),),
         claims=(now, following),
     )
     shown = screen(replace(world, queue=Queue((job_now, ahead))))
@@ -767,7 +769,7 @@ def test_scripts_that_several_may_write_are_told_by_whom() -> None:
 
 def test_two_runs_of_one_entry_that_one_limit_kept_back_name_it_once() -> None:
     """`the same for backup` stood behind backup's own row."""
-    world = with_entry(entry("backup", "0 13,14 * * *", policies=Policies(catch_up="all", overlap="allow")))
+    world = with_entry(entry("backup", "0 13,14 * * *", policies=Policies(catch_up=CatchUp.ALL, overlap=Overlap.ALLOW)))
     details = iter(("full (no more tries in this tick)",))
     done = [
         Outcome(d, Done.PASSING, next(details, "not tried: full"), cause="full")

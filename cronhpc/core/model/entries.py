@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from cronhpc.core.model.runs import Instant
 from cronhpc.cron.values import CronhpcError, dataclass, field
 from cronhpc.script.advice import Problem, joined
@@ -14,15 +16,32 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 
+class CatchUp(StrEnum):
+    """Which of the slots missed while nothing ran are made up for."""
+
+    LATEST = "latest"
+    ALL = "all"
+    NONE = "none"
+
+
+class Overlap(StrEnum):
+    """What a due slot does while the previous run is pending or running."""
+
+    SKIP = "skip"
+    ALLOW = "allow"
+    REPLACE = "replace"
+    QUEUE = "queue"
+
+
 @dataclass(frozen=True, slots=True)
 class Policies:
     """What may stand behind a schedule (design: the policy table)."""
 
     timezone: str | None = None  # IANA key; None: the settings', else the machine's
-    catch_up: str = "latest"  # latest | all | none
+    catch_up: CatchUp = CatchUp.LATEST
     catch_up_limit: int = 100
     deadline: int | None = None  # None: until the next slot (never, for catch-up: all)
-    overlap: str = "skip"  # skip | allow | replace | queue
+    overlap: Overlap = Overlap.SKIP
     retries: int = 0
     retry_delay: int = 0
     suspend_after: int | None = None
