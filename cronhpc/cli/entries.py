@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
-from cronhpc.core.model.decode import epoch, iso
+from cronhpc.core.model.decode import iso
 from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass
 from cronhpc.script.spelling import own_output
@@ -29,11 +30,10 @@ from cronhpc.views.style import Cell, Column, Style, table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cronhpc.cron.schedule import Schedule
     from cronhpc.engine.site import Site
-    from cronhpc.script.dialect import Dialect
     from cronhpc.script.header import Header
 
 
@@ -49,6 +49,11 @@ def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site
 
 def _schedule(entry: Entry) -> Schedule | None:
     return slots.schedule_of(entry) if entry.schedule else None
+
+
+def _in_words(entry: Entry) -> str:
+    schedule = _schedule(entry)
+    return schedule.in_words() if schedule else ""
 
 
 def _state(world: World, entry: Entry) -> str:
@@ -78,33 +83,29 @@ def _list(_: argparse.Namespace, console: Console) -> int:
         from cronhpc.cli.check import unread
 
         world = unread(world, site.environment)
-    rows = [
-        {
-            "name": entry.name,
-            "schedule": entry.schedule,
-            "words": schedule.in_words() if (schedule := _schedule(entry)) else "",
-            "timezone": entry.timezone,
-            "state": _state(world, entry),
-            "file": entry.source,
-        }
-        for entry in world.entries
-    ]
-    console.answer({"entries": rows}, lambda: _table(rows, console.style()))
+    rows = [(entry, _state(world, entry)) for entry in world.entries]
+    if console.as_json:
+        keys = ("name", "schedule", "words", "timezone", "state", "file")
+        lines = ((e.name, e.schedule, _in_words(e), e.timezone, state, e.source) for e, state in rows)
+        console.json({"entries": [dict(zip(keys, row, strict=True)) for row in lines]})
+    else:
+        console.say(_table(rows, console.style()))
     return FINE
 
 
-def _table(rows: Sequence[Mapping[str, str]], style: Style) -> str:
+def _table(rows: Sequence[tuple[Entry, str]], style: Style) -> str:
+    """A line an entry, with its state."""
     if not rows:
         return "there are no entries yet. Drop a script into " + style.path("cron.daily/") + ", or: " + command("add")
     columns = [Column("NAME", name=True, least=12), Column("SCHEDULE"), Column("STATE"), Column("FILE", optional=1)]
     cells: list[list[Cell]] = [
         [
-            text.name(row["name"]),
-            text.one_line(row["schedule"]) or "-",
-            (text.one_line(row["state"]), "" if row["state"] == "on" else "yellow"),
-            text.name(row["file"]),
+            text.name(entry.name),
+            text.one_line(entry.schedule) or "-",
+            (text.one_line(state), "" if state == "on" else "yellow"),
+            text.name(entry.source),
         ]
-        for row in rows
+        for entry, state in rows
     ]
     return "\n".join(table(columns, cells, style))
 
@@ -124,37 +125,19 @@ _LABEL = 7  # columns
 def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
     site, world, entry = _opened(args, console, "sees its scripts")
-    facts = _entry_facts(site, world, entry)
-    console.answer(facts, lambda: "\n".join(_screen(facts, console.style(site.settings.timezone), site.batch.dialect)))
+    effective = _effective(site, world, entry)
+    console.answer(effective.facts, lambda: "\n".join(effective.screen(console.style(site.settings.timezone))))
     return ATTENTION if entry.problem else FINE
 
 
-def _entry_facts(site: Site, world: World, entry: Entry) -> Facts:
+def _effective(site: Site, world: World, entry: Entry) -> _Effective:
     from cronhpc.script.header import read_header
-    from cronhpc.views.attention import problem_facts
 
     data = read_script(entry.script) if entry.script else entry.command.encode("utf-8", "surrogateescape")
-    header, schedule = read_header(data, entry.name, site.batch.dialect), _schedule(entry)
     row = next((each for each in site.settings.entries if each.name == entry.name), None)
-    origins = _Origins(site, entry, header, row)
-    return {
-        "name": entry.name,
-        "file": entry.source,
-        "script": entry.script or None,
-        "state": _state(world, entry),
-        "problem": problem_facts(entry.problem) if entry.problem else None,
-        "schedule": {
-            "text": entry.schedule,
-            "words": schedule.in_words() if schedule else "",
-            "timezone": entry.timezone,
-            "next": iso(schedule.next_epoch(world.now)) if schedule else None,
-            "from": origins.of_schedule(),
-        },
-        "policies": list(origins.policies()),
-        "options": list(origins.options()),
-        "log": f"log/{entry_id(entry.name)}/SLOT-JOB.out" if entry.output else None,
-        "head": _head(data),
-    }
+    header, schedule = read_header(data, entry.name, site.batch.dialect), _schedule(entry)
+    at = schedule.next_epoch(world.now) if schedule else None
+    return _Effective(site, entry, header, row, _state(world, entry), _in_words(entry), at, _head(data))
 
 
 def _head(data: bytes) -> str:
@@ -167,19 +150,29 @@ def _head(data: bytes) -> str:
     return "\n".join(lines).rstrip()
 
 
+Given = tuple[str, str | None, str]  # a policy or an option
+_GIVEN = ("name", "value", "from")
+
+
 @dataclass(frozen=True, slots=True)
-class _Origins:
-    """Where all that holds for one entry stands."""
+class _Effective:
+    """All that holds for one entry, and where it stands."""
 
     site: Site
     entry: Entry
     header: Header
     row: Any  # of cronhpc.yaml, where it is one
+    state: str
+    words: str  # its schedule
+    next: int | None
+    head: str  # of its script
 
     def _line(self, line: int) -> str:
         return f"line {line} of its script"
 
-    def of_schedule(self) -> str:
+    @property
+    def origin(self) -> str:
+        """Of its schedule."""
         cron = self.header.cron
         if self.row is not None:
             return f"cronhpc.yaml:{self.row.line}"
@@ -188,7 +181,11 @@ class _Origins:
         folder = self.entry.source.partition("/")[0].removeprefix("cron.")
         return f"folders.{folder} of cronhpc.yaml"
 
-    def policies(self) -> Iterator[Facts]:
+    @property
+    def given(self) -> dict[str, list[Given]]:
+        return {"policies": list(self._policies()), "options": list(self._options())}
+
+    def _policies(self) -> Iterator[Given]:
         """Each policy; of what is said twice the nearer one holds."""
         given = {name: (value, "defaults of cronhpc.yaml") for name, value, _ in self.site.settings.defaults}
         if self.row is not None:
@@ -197,46 +194,70 @@ class _Origins:
             given |= {name: (value, self._line(line)) for name, value, line in self.header.cron.policies}
         for name, policy in POLICIES.items():
             value, origin = given.get(name, (policy.default, "default"))
-            yield {"name": name, "value": "true" if value is None else value, "from": origin}
+            yield name, "true" if value is None else value, origin
 
-    def options(self) -> Iterator[Facts]:
+    def _options(self) -> Iterator[Given]:
         """What sbatch gets: the script's own lines, then what cronhpc adds."""
         for directive in self.header.options if self.entry.script else ():
-            yield {"name": directive.name, "value": directive.value, "from": self._line(directive.line)}
+            yield directive.name, directive.value, self._line(directive.line)
         of_row = {name for name, _ in self.row.sbatch} if self.row is not None else set()
         for option in self.entry.options:
             name, _, value = option.removeprefix("--").partition("=")
-            origin = f"cronhpc.yaml:{self.row.line}" if name in of_row else "sbatch of cronhpc.yaml"
-            yield {"name": name, "value": value or None, "from": origin}
+            yield name, value or None, f"cronhpc.yaml:{self.row.line}" if name in of_row else "sbatch of cronhpc.yaml"
 
+    @property
+    def log(self) -> str | None:
+        return f"log/{entry_id(self.entry.name)}/SLOT-JOB.out" if self.entry.output else None
 
-def _screen(facts: Mapping[str, Any], style: Style, dialect: Dialect) -> Iterator[str]:
-    when = facts["schedule"]
-    words = f"{lowered(when['words'])} ({text.one_line(when['text'])}), {when['timezone']}" if when["words"] else "-"
-    at = epoch(when["next"])
-    rows = {
-        "file": text.clean(style.path(facts["script"]) if facts["script"] else facts["file"]),
-        "runs": f"{words}; {when['from']}",
-        "next": f"{style.whole(at)} ({style.distance(at)})" if at else "-",
-        "state": text.one_line(facts["state"]),
-        "log": text.clean(facts["log"] or f"where its script says ({own_output(dialect)})"),
-    }
-    columns = [Column(""), Column("", least=20), Column("")]
-    yield text.name(facts["name"])
-    for title, value in rows.items():
-        first, *more = style.wrapped(value, style.width - _LABEL if style.width else 0)
-        yield f"{title:<{_LABEL}}{first}"
-        yield from (f"{'':<{_LABEL}}{line}" for line in more)
-    if facts["problem"]:
-        yield style.text(joined(" ", ("it is not run as it is:", facts["problem"]["what"], facts["problem"]["fix"])))
-    for title in ("policies", "options"):
-        if facts[title]:
-            cells = [[f"  {row['name']}", text.one_line(row["value"] or "-"), row["from"]] for row in facts[title]]
-            yield f"\n{title}"
-            yield from table(columns, cells, style)
-    if facts["head"]:
-        yield "\nscript"
-        yield from (f"  {text.lines(line)}" for line in facts["head"].splitlines())
+    @property
+    def facts(self) -> Facts:
+        from cronhpc.views.attention import problem_facts
+
+        entry = self.entry
+        return {
+            "name": entry.name,
+            "file": entry.source,
+            "script": entry.script or None,
+            "state": self.state,
+            "problem": problem_facts(entry.problem) if entry.problem else None,
+            "schedule": {
+                "text": entry.schedule,
+                "words": self.words,
+                "timezone": entry.timezone,
+                "next": iso(self.next),
+                "from": self.origin,
+            },
+            **{title: [dict(zip(_GIVEN, each, strict=True)) for each in rows] for title, rows in self.given.items()},
+            "log": self.log,
+            "head": self.head,
+        }
+
+    def screen(self, style: Style) -> Iterator[str]:
+        entry, words = self.entry, lowered(self.words)
+        when = f"{words} ({text.one_line(entry.schedule)}), {entry.timezone}" if words else "-"
+        rows = {
+            "file": text.clean(style.path(entry.script) if entry.script else entry.source),
+            "runs": f"{when}; {self.origin}",
+            "next": f"{style.whole(self.next)} ({style.distance(self.next)})" if self.next else "-",
+            "state": text.one_line(self.state),
+            "log": text.clean(self.log or f"where its script says ({own_output(self.site.batch.dialect)})"),
+        }
+        columns = [Column(""), Column("", least=20), Column("")]
+        yield text.name(entry.name)
+        for title, value in rows.items():
+            first, *more = style.wrapped(value, style.width - _LABEL if style.width else 0)
+            yield f"{title:<{_LABEL}}{first}"
+            yield from (f"{'':<{_LABEL}}{line}" for line in more)
+        if entry.problem:
+            yield style.text(joined(" ", ("it is not run as it is:", entry.problem.what, entry.problem.fix)))
+        for title, given in self.given.items():
+            if given:
+                yield f"\n{title}"
+                cells = [[f"  {name}", text.one_line(value or "-"), origin] for name, value, origin in given]
+                yield from table(columns, cells, style)
+        if self.head:
+            yield "\nscript"
+            yield from (f"  {text.lines(line)}" for line in self.head.splitlines())
 
 
 # --- edit -------------------------------------------------------------------------------------------------------------
@@ -396,10 +417,8 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
             console.say("nothing was removed")
             return ATTENTION
     moved = {entry.name: _to_trash(site.paths.root, file_of(entry), console.now) for entry in entries}
-    jobs, trouble = _cancelled(console, moved)
-    removed = [{"name": name, "kept": str(to), **jobs[name]} for name, (_, to) in moved.items()]
-    facts = {"removed": removed, "trouble": trouble}
-    console.answer(facts, lambda: joined("\n", _removed(facts, moved)))
+    removed, trouble = _cancelled(console, site, moved)
+    console.answer({"removed": removed, "trouble": trouble}, lambda: joined("\n", _removed(removed, moved, trouble)))
     return ATTENTION if trouble else FINE
 
 
@@ -413,28 +432,38 @@ def _to_trash(root: Path, source: str, now: int) -> tuple[Path, Path]:
     return script, to
 
 
-def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str, dict[str, list[str]]], str]:
-    """By entry the jobs that were cancelled, and those that go on; and what the batch system would not do."""
+Moved = Mapping[str, tuple[Path, Path]]  # by entry: from where to where its script was moved
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An entry that was removed: where its script lies now, and its jobs, those that are cancelled and that go on."""
+
+    name: str
+    kept: str
+    cancelled: tuple[str, ...]
+    running: tuple[str, ...]
+
+
+def _cancelled(console: Console, site: Site, moved: Moved) -> tuple[list[Removed], str]:
+    """The entries with their jobs, of which the waiting ones are cancelled; and what the batch system would not do."""
     from cronhpc.engine.read import read_world
 
-    site = console.site()
     world = read_world(site, console.now).world
-    lives = Lives.of(world)
-    by_entry: dict[str, dict[str, list[str]]] = {}
-    for name in names:
+    lives, removed = Lives.of(world), []
+    for name, (_, to) in moved.items():
         jobs = [claim.job_id for claim in lives.of_entry(entry_id(name)) if claim.job_id]
         waiting = [job for job in jobs if _waits(world, job)]
-        by_entry[name] = {"cancelled": waiting, "running": [job for job in jobs if job not in waiting]}
+        removed.append(Removed(name, str(to), tuple(waiting), tuple(job for job in jobs if job not in waiting)))
     if world.queue is None:
-        return by_entry, f"{world.queue_error}: what waits of it is not cancelled"
-    if not any(row["cancelled"] for row in by_entry.values()):
-        return by_entry, ""
-    console.withdraw_edited(site)  # those whose slot has not come: nothing has happened
-    try:
-        site.batch.cancel([job for row in by_entry.values() for job in row["cancelled"]], pending_only=True)
-    except CronhpcError as error:
-        return by_entry, str(error)
-    return by_entry, ""
+        return removed, f"{world.queue_error}: what waits of it is not cancelled"
+    if jobs := [job for row in removed for job in row.cancelled]:
+        console.withdraw_edited(site)  # those whose slot has not come: nothing has happened
+        try:
+            site.batch.cancel(jobs, pending_only=True)
+        except CronhpcError as error:
+            return removed, str(error)
+    return removed, ""
 
 
 def _waits(world: World, job_id: str) -> bool:
@@ -442,21 +471,17 @@ def _waits(world: World, job_id: str) -> bool:
     return all(job.pending for job in world.jobs().get(job_id, ())) and job_id in world.jobs()
 
 
-def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -> Iterator[str]:
-    for row in facts["removed"]:
-        script, to = moved[row["name"]]
-        yield f"removed {text.name(row['name'])}; undo: mv -n {text.word(str(to))} {text.word(str(script))}"
-        if row["running"]:
-            yield f"  {text.jobs_of_it(row['running'], 'runs, and goes', 'run, and go')} on"
-        if row["cancelled"]:
-            waits = (
-                ("waits, and is NOT", "wait, and are NOT")
-                if facts["trouble"]
-                else ("waited, and is", "waited, and are")
-            )
-            yield f"  {text.jobs_of_it(row['cancelled'], *waits)} cancelled"
-    if facts["trouble"]:
-        yield facts["trouble"]
+def _removed(removed: Sequence[Removed], moved: Moved, trouble: str) -> Iterator[str]:
+    for row in removed:
+        script, to = moved[row.name]
+        yield f"removed {text.name(row.name)}; undo: mv -n {text.word(str(to))} {text.word(str(script))}"
+        if row.running:
+            yield f"  {text.jobs_of_it(row.running, 'runs, and goes', 'run, and go')} on"
+        if row.cancelled:
+            waits = ("waits, and is NOT", "wait, and are NOT") if trouble else ("waited, and is", "waited, and are")
+            yield f"  {text.jobs_of_it(row.cancelled, *waits)} cancelled"
+    if trouble:
+        yield trouble
 
 
 COMMANDS = {
