@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError, filled, no_such
-from cronhpc.core.model import Settings, command, joined
+from cronhpc.core.model import command, joined
+from cronhpc.core.retention import Rules, Why
+from cronhpc.cron.duration import format_duration
 from cronhpc.store.claims import Claims
-from cronhpc.views import Facts, text
+from cronhpc.views import Facts, text, times
 from cronhpc.views.style import Column, table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from cronhpc.cli.ready_made import Copy, ReadyMade
     from cronhpc.logs.clean import Cleaned
     from cronhpc.script.dialect import Dialect
+    from cronhpc.views.style import Style
 
 
 _ADD_HELP = (
@@ -147,7 +150,6 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something could not be looked at or removed."""
     from cronhpc.batch.port import BatchError
     from cronhpc.logs.housekeeping import clean_when_due
-    from cronhpc.views import reports as view
 
     site = console.own_site("cleans its logs")
     try:
@@ -158,37 +160,94 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     cleaned = clean_when_due(site, console.now, queue, claims, most=sys.maxsize, always=True, dry_run=args.dry_run)
     if cleaned is None:  # never with `always`
         return FINE
-    facts = clean_facts(cleaned, site.settings, dry_run=args.dry_run)
+    limits = Rules.of(site.settings, console.now)
+    limits = limits.halved() if cleaned.scarce else limits
     style = console.style(site.settings.timezone)
-    console.answer(facts, lambda: view.clean(facts, style, everything=args.all))
+    facts = clean_facts(cleaned, limits, dry_run=args.dry_run)
+    console.answer(facts, lambda: clean_words(cleaned, limits, style, dry_run=args.dry_run, everything=args.all))
     return ATTENTION if cleaned.problems else FINE
 
 
-def clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> Facts:
-    """What a clean-up did or would do, JSON-ready. `bytes` None: nobody looked at each file's size."""
+def clean_facts(cleaned: Cleaned, limits: Rules, *, dry_run: bool) -> Facts:
+    """What a clean-up did or would do. `bytes` None: nobody looked at each file's size."""
     from cronhpc.views.attention import problem_facts
 
-    part = 2 if cleaned.scarce else 1
     return {
         "dry_run": dry_run,
         "removed": cleaned.removed,
         "bytes": None if cleaned.unmeasured else cleaned.bytes,
         "kept": cleaned.kept,
-        "kept_because": dict(cleaned.stays),
+        "kept_because": cleaned.stays,
         "folders": [
-            {"folder": name, "removed": sum(because.values()), "because": dict(because)}
+            {"folder": name, "removed": sum(because.values()), "because": because}
             for name, because in cleaned.folders.items()
         ],
         "files": [{"file": file, "because": why} for file, why in cleaned.files],
         "left": cleaned.left,
         "limits": {
-            "keep": settings.logs_keep // part,
-            "files": max(settings.logs_files // part, 1),
-            "total": settings.logs_total // part,
+            "keep": limits.keep,
+            "files": limits.files,
+            "total": limits.total,
             "halved_because": cleaned.scarce,
         },
         "problems": [problem_facts(problem) for problem in cleaned.problems],
     }
+
+
+def clean_words(cleaned: Cleaned, limits: Rules, style: Style, *, dry_run: bool, everything: bool = False) -> str:
+    """The same for people."""
+    lines = [_headline(cleaned, dry_run=dry_run)]
+    if cleaned.scarce:
+        lines.append(style.paint(f"{cleaned.scarce}: the limits are halved", "yellow"))
+    if cleaned.removed:
+        lines += ["", *_removed_table(cleaned, _limit_words(limits), style, everything=everything)]
+    held = {why: n for why, n in cleaned.stays.items() if why != Why.WITHIN}
+    lines += [""] if held or cleaned.problems else []
+    lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
+    advice = (f"{text.clean(problem.what)} " + text.clean(problem.fix) for problem in cleaned.problems)
+    lines += [style.paint(style.text(each), "yellow") for each in advice]
+    if dry_run and cleaned.removed:
+        lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
+    return "\n".join(lines)
+
+
+def _headline(cleaned: Cleaned, *, dry_run: bool) -> str:
+    number, everything = cleaned.removed, text.count(cleaned.removed + cleaned.kept, "log")
+    if not number:
+        return f"nothing to remove of {everything}"
+    size = "" if cleaned.unmeasured else f", {text.size(cleaned.bytes)}"
+    return f"{'would remove' if dry_run else 'removed'} {number:,} of {everything}{size}"
+
+
+def _limit_words(limits: Rules) -> dict[str, str]:
+    keep = limits.keep
+    age = format_duration(keep) if keep % times.DAY else text.count(keep // times.DAY, "day")
+    return {
+        Why.OLD: f"older than {age}",
+        Why.MANY: f"more than {limits.files:,} of one entry",
+        Why.LARGE: f"more than {text.size(limits.total)} in all",
+    }
+
+
+_LISTED = 20  # files that a dry run names one by one; of more it says how many in each folder
+_COLUMNS = (Column("FOLDER"), Column("FILES", right=True), Column("WHY"))
+_FILES = (Column("FILE"), Column("WHY"))
+
+
+def _removed_table(cleaned: Cleaned, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
+    if cleaned.files and (everything or len(cleaned.files) <= _LISTED):
+        return table(_FILES, [(text.clean(file), words[why]) for file, why in cleaned.files], style)
+    rows = [
+        (text.clean(name), f"{sum(because.values()):,}", _reasons(because, words))
+        for name, because in cleaned.folders.items()
+    ]
+    return table(_COLUMNS, rows, style)
+
+
+def _reasons(because: Mapping[str, int], words: Mapping[str, str]) -> str:
+    if len(because) == 1:
+        return words[next(iter(because))]
+    return ", ".join(f"{number:,} {words[why]}" for why, number in because.items())
 
 
 COMMANDS = {

@@ -19,6 +19,8 @@ from cronhpc.cron.values import dataclass, field, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from cronhpc.core.model import Settings
+
 
 _NAME = re.compile(LOG_NAME)
 _NUMBERS = re.compile(r"[0-9]+")
@@ -55,6 +57,11 @@ class Rules:
     total: int  # bytes in all
     live: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings, now: int) -> Rules:
+        """What `logs:` of the settings says."""
+        return cls(now, settings.logs_keep, settings.logs_files, settings.logs_total)
 
     @property
     def oldest(self) -> str:

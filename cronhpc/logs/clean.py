@@ -84,8 +84,7 @@ def clean_logs(
     if live is None:
         work.unanswered()
         return work.done()
-    limits = (settings.logs_keep, settings.logs_files, settings.logs_total)
-    rules = retention.Rules(now, *limits, live, newest_failed)
+    rules = replace(Rules.of(settings, now), live=live, failed=newest_failed)
     with work.noted(), logs.opened(paths, settings) as log:
         work.clean(log, rules, since)
     for path, pattern in settings.logs_extra if since is None else ():

@@ -1,15 +1,12 @@
-"""What `cronhpc check`, `clean`, `doctor` and `history` print."""
+"""What `cronhpc check`, `doctor` and `history` print."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import LEVELS, Finding
-from cronhpc.core.retention import Why
-from cronhpc.cron.duration import format_duration
 from cronhpc.views import Facts, runs, text, times
 from cronhpc.views.facts import VERSION, HistoryRun, cleaned
 from cronhpc.views.style import Cell, Column, Style, table, wrap
@@ -61,67 +58,6 @@ def _escaped_message(message: str) -> str:
 
 def _escaped_property(value: str) -> str:
     return _escaped_message(value).replace(":", "%3A").replace(",", "%2C")
-
-
-# --- clean ------------------------------------------------------------------------------------------------------------
-
-_LISTED = 20  # files that a dry run names one by one; of more it says how many in each folder
-_COLUMNS = (Column("FOLDER"), Column("FILES", right=True), Column("WHY"))
-_FILES = (Column("FILE"), Column("WHY"))
-
-
-def clean(facts: Facts, style: Style, *, everything: bool = False) -> str:
-    """For people."""
-    lines = [_headline(facts)]
-    if facts["limits"]["halved_because"]:
-        lines.append(style.paint(f"{facts['limits']['halved_because']}: the limits are halved", "yellow"))
-    words = _limit_words(facts["limits"])
-    if facts["removed"]:
-        lines += ["", *_removed_table(facts, words, style, everything=everything)]
-    held = {why: n for why, n in facts["kept_because"].items() if why != Why.WITHIN}
-    lines += [""] if held or facts["problems"] else []
-    lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
-    advice = (f"{text.clean(problem['what'])} " + text.clean(problem["fix"]) for problem in facts["problems"])
-    lines += [style.paint(style.text(each), "yellow") for each in advice]
-    if facts["dry_run"] and facts["removed"]:
-        lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
-    return "\n".join(lines)
-
-
-def _headline(facts: Facts) -> str:
-    verb = "would remove" if facts["dry_run"] else "removed"
-    number, everything = facts["removed"], facts["removed"] + facts["kept"]
-    size = f", {text.size(facts['bytes'])}" if number and facts["bytes"] is not None else ""
-    if not number:
-        return f"nothing to remove of {text.count(everything, 'log')}"
-    return f"{verb} {number:,} of {text.count(everything, 'log')}{size}"
-
-
-def _limit_words(limits: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        Why.OLD: f"older than {_age(limits['keep'])}",
-        Why.MANY: f"more than {limits['files']:,} of one entry",
-        Why.LARGE: f"more than {text.size(limits['total'])} in all",
-    }
-
-
-def _age(seconds: int) -> str:
-    return format_duration(seconds) if seconds % times.DAY else text.count(seconds // times.DAY, "day")
-
-
-def _removed_table(facts: Facts, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
-    if facts["files"] and (everything or len(facts["files"]) <= _LISTED):
-        return table(_FILES, [(text.clean(row["file"]), words[row["because"]]) for row in facts["files"]], style)
-    rows = [
-        (text.clean(row["folder"]), f"{row['removed']:,}", _reasons(row["because"], words)) for row in facts["folders"]
-    ]
-    return table(_COLUMNS, rows, style)
-
-
-def _reasons(because: Mapping[str, int], words: Mapping[str, str]) -> str:
-    if len(because) == 1:
-        return words[next(iter(because))]
-    return ", ".join(f"{number:,} {words[why]}" for why, number in because.items())
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------

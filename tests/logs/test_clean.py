@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from cronhpc import cli
-from cronhpc.cli.change import clean_facts
+from cronhpc.cli.change import clean_words
 from cronhpc.cli.console import Console
 from cronhpc.core.model import Problem, Settings, slot_text
+from cronhpc.core.retention import Rules
 from cronhpc.logs.clean import Cleaned
-from cronhpc.views import Facts
-from cronhpc.views import reports as view
 from cronhpc.views.style import Style
 
 NOW = 1_795_800_000
@@ -113,21 +112,20 @@ def test_another_user_s_logs_are_not_cleaned(home: Path) -> None:
 # --- the screen ----------------------------------------------------------------------------------------------------
 
 
-def facts(*, dry_run: bool = False, **more: Any) -> Facts:
+def words(*, dry_run: bool = False, everything: bool = False, **more: Any) -> str:
     values: dict[str, Any] = {
         "bytes": 1_153_434,
         "folders": {"log/hub-sync": {"too old": 150, "too many": 50}, "log/backup": {"too much in all": 12}},
         "stays": {"its run is live, or ended lately": 3, "the newest failed run's": 1, "within the limits": 1688},
         **more,
     }
-    return clean_facts(Cleaned(**values), Settings(), dry_run=dry_run)
-
-
-STYLE = Style(NOW, UTC)
+    cleaned, limits = Cleaned(**values), Rules.of(Settings(), NOW)
+    limits = limits.halved() if cleaned.scarce else limits
+    return clean_words(cleaned, limits, Style(NOW, UTC), dry_run=dry_run, everything=everything)
 
 
 def test_the_screen_of_a_large_clean_up() -> None:
-    assert view.clean(facts(dry_run=True), STYLE).splitlines() == [
+    assert words(dry_run=True).splitlines() == [
         "would remove 212 of 1,904 logs, 1.1 MB",
         "",
         "FOLDER        FILES  WHY",
@@ -142,25 +140,20 @@ def test_the_screen_of_a_large_clean_up() -> None:
 
 
 def test_on_a_nearly_full_disk_the_halved_limits_are_shown() -> None:
-    words = "the file system has 0.9 % of its inodes left"
-    lines = view.clean(facts(scarce=words), STYLE).splitlines()
-    assert lines[1] == f"{words}: the limits are halved"
+    why = "the file system has 0.9 % of its inodes left"
+    lines = words(scarce=why).splitlines()
+    assert lines[1] == f"{why}: the limits are halved"
     assert lines[4].endswith("150 older than 3d12h, 50 more than 100 of one entry")
 
 
 def test_many_files_are_named_only_when_asked_for() -> None:
-    known = facts(dry_run=True, files=[(f"log/backup/{n}.out", "too old") for n in range(212)])
-    assert "log/backup/7.out" not in view.clean(known, STYLE)
-    assert "log/backup/7.out" in view.clean(known, STYLE, everything=True)
+    files = [(f"log/backup/{n}.out", "too old") for n in range(212)]
+    assert "log/backup/7.out" not in words(dry_run=True, files=files)
+    assert "log/backup/7.out" in words(dry_run=True, files=files, everything=True)
 
 
 def test_names_that_teammates_gave_do_no_harm_to_a_terminal() -> None:
     bad = "log/\x1b[2J\nx"
-    known = facts(
-        dry_run=True,
-        folders={bad: {"too old": 1}},
-        files=[(f"{bad}/y", "too old")],
-        problems=[Problem("W613", f"{bad} holds 1 link.", "Remove it.", bad)],
-    )
-    assert "\x1b" not in view.clean(known, STYLE)
-    assert "\x1b" not in view.clean({**known, "files": []}, STYLE)
+    problems = [Problem("W613", f"{bad} holds 1 link.", "Remove it.", bad)]
+    for files in ([(f"{bad}/y", "too old")], []):
+        assert "\x1b" not in words(dry_run=True, folders={bad: {"too old": 1}}, files=files, problems=problems)
