@@ -48,16 +48,14 @@ def render(
     from markupsafe import Markup
 
     template, css = _template()
-    context = {**_head(status, pasts, style), **_body(status, pasts, slots, tails, style), "refresh": refresh}
-    if not kept:
-        context["silent_from"] = ""  # the age of what somebody wrote by hand tells nothing
-    context["often"] = f"every {times.took(refresh)}"
-    for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
-        run["href"] = _href(run["log"]) if beside_logs else ""
-    context = texts_of(context, status.directory)  # a page is read anywhere
+    context = {**_head(status, pasts, style), **_body(status, pasts, slots, tails, style)}
     digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
     return template.render(
-        context,
+        texts_of(context, status.directory),  # a page is read anywhere
+        silent_from=_silent_from(status.chain, style) if kept else "",  # by hand: its age tells nothing
+        beside_logs=beside_logs,
+        refresh=refresh,
+        often=f"every {times.took(refresh)}",
         css=Markup(css),  # noqa: S704 - a file of ours
         policy=f"default-src 'none'; style-src 'sha256-{digest_of_css}'; base-uri 'none'; form-action 'none'",
     )
@@ -76,6 +74,7 @@ def _template() -> tuple[Template, str]:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    environment.filters["href"] = _href
     return environment.get_template("page.html.j2"), files.get_source(environment, "page.css")[0].strip()
 
 
@@ -95,7 +94,6 @@ def _head(status: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
             "words": chain.words(facts, status.batch.name, style),
             "fix": facts.fix,
         },
-        "silent_from": _silent_from(facts, style),
         "start": command("start"),
         "sums": _sums(status, pasts),
     }
@@ -139,30 +137,29 @@ def _body(
     tails: Mapping[str, str],
     style: Style,
 ) -> Facts:
-    named = [(entry.name, entry) for entry in status.entries]
+    every: list[EntryStatus | DeletedEntry] = [*status.entries, *status.deleted]
+    entries = [(entry, pasts.get(entry.name, Past())) for entry in every]
+    entries.sort(key=lambda each: (_ORDER[_kind(*each)], each[0].name))
     hover = _EACH if sum(len(past.drawn) for past in pasts.values()) <= _MOST_EACH else _TOGETHER
-    drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), hover, style) for name, entry in named]
-    drawn += [_deleted_row(entry, pasts.get(entry.name, Past()), hover, style) for entry in status.deleted]
-    failed = [_failure(row, tails, style) for row in failures(pasts)]
-    names = {name for name, _ in named} | {entry.name for entry in status.deleted}
-    with_log = {each["anchor"] for each in failed}
-    for entry in drawn:
-        entry["failure"] = entry["anchor"] if entry["anchor"] in with_log else ""
+    anchors = {entry_id(entry.name) for entry in every}
+    failed = [runs.run_facts(row) for row in failures(pasts)]
     return {
-        "attention": [_attention(row, names, style) for row in grouped(status.attention)],
-        "entries": sorted(drawn, key=lambda each: each["order"]),
-        "failures": [{**each, "has_entry": each["entry"] in names} for each in failed],
+        "attention": [_attention(row, anchors, style) for row in grouped(status.attention)],
+        "anchors": anchors,
+        "entries": [_row(entry, past, slots.get(entry.name, ()), hover, style) for entry, past in entries],
+        "failed": {entry_id(run.entry) for run in failed},
+        "failures": [_failure(run, tails, style) for run in failed],
         "axis": axis(style.now, style.zone),
         "width": WIDTH,
         "past": PAST,
     }
 
 
-def _attention(notice: Notice, entries: Container[str], style: Style) -> Facts:
+def _attention(notice: Notice, anchors: Container[str], style: Style) -> Facts:
     """`anchor`: where the page has more of it, "" where it is no entry's."""
-    at = notice.at
+    at, anchor = notice.at, entry_id(notice.name)
     return {
-        "anchor": entry_id(notice.name) if notice.name in entries else "",
+        "anchor": anchor if anchor in anchors else "",
         "name": text.name(notice.name),
         "what": notice.what,
         "when": f"{notice.when} {style.dated(at)}" if at is not None else "",
@@ -178,12 +175,14 @@ def _href(log: str) -> str:
     return quote(log if "*" not in log else log.rpartition("/")[0] + "/")
 
 
-def _past_and_present(name: str, live: Sequence[Run], past: Past, hover: Hover, style: Style) -> Facts:
-    """What was, and is: the same of an entry, and of one that was deleted."""
+def _row(entry: EntryStatus | DeletedEntry, past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
+    """What was, is, and is to come."""
+    live = _live_runs(entry, style.now)
     drawn = [*past.drawn, *live]
     return {
-        "anchor": entry_id(name),
-        "name": text.name(name),
+        "anchor": entry_id(entry.name),
+        "name": text.name(entry.name),
+        "kind": _kind(entry, past),
         "paths": past_paths(drawn, style.now),
         "hover": [(*each.stretch, _tip(each.runs, hover, style)) for each in gathered(drawn, hover, style.now)],
         "rate": _rate(past.week),
@@ -193,24 +192,21 @@ def _past_and_present(name: str, live: Sequence[Run], past: Past, hover: Hover, 
         "waited": _spread(past.waited),
         "took": _spread(past.took),
         "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
-        **dict.fromkeys(("next_path", "source", "schedule", "timezone"), ""),
+        "source": "",
+        "next_path": following(slots, style.now),
+        **(_of_entry(entry, live, past, style) if isinstance(entry, EntryStatus) else _of_deleted(entry, live, past)),
     }
 
 
-def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
-    last = entry.last or (runs.run_facts(past.newest[0]) if past.newest else None)
+def _of_entry(entry: EntryStatus, live: Sequence[Run], past: Past, style: Style) -> Facts:
+    last = _last(entry, past)
     blocked = screen.blocked(entry)
-    live = _live_runs(entry, style.now)
-    kind = _kind(entry, last)
     upcoming, name = entry.next, text.name(entry.name)
     to_come = blocked or (style.clock(upcoming) if upcoming else "-")
     result = runs.result_words(last) if last else _at_work(live) if live else "not yet"
-    return _past_and_present(entry.name, live, past, hover, style) | {
-        "order": (_ORDER[kind], entry.name),
-        "kind": kind,
+    return {
         "state": blocked or result,
         "why": _why(entry, style),
-        "next_path": following(slots, style.now),
         "held": blocked != "",
         "next": to_come,
         "source": text.clean(entry.source),
@@ -220,12 +216,9 @@ def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hove
     }
 
 
-def _deleted_row(entry: DeletedEntry, past: Past, hover: Hover, style: Style) -> Facts:
-    live, name = _live_runs(entry, style.now), text.name(entry.name)
-    state = f"deleted, {_at_work(live)}" if live else "deleted"
-    return _past_and_present(entry.name, live, past, hover, style) | {
-        "order": (_ORDER["other"], entry.name),
-        "kind": "other",
+def _of_deleted(entry: DeletedEntry, live: Sequence[Run], past: Past) -> Facts:
+    name, state = text.name(entry.name), f"deleted, {_at_work(live)}" if live else "deleted"
+    return {
         "state": state,
         "why": "It was deleted; what runs of it goes on.",
         "held": False,
@@ -245,7 +238,14 @@ def _at_work(live: Sequence[Run]) -> str:
 _ORDER = {"bad": 0, "stopped": 1, "other": 2, "ok": 3, "new": 4}
 
 
-def _kind(entry: EntryStatus, last: HistoryRun | None) -> str:
+def _last(entry: EntryStatus, past: Past) -> HistoryRun | None:
+    return entry.last or (runs.run_facts(past.newest[0]) if past.newest else None)
+
+
+def _kind(entry: EntryStatus | DeletedEntry, past: Past) -> str:
+    if isinstance(entry, DeletedEntry):
+        return "other"
+    last = _last(entry, past)
     if entry.switch or entry.suspended:
         return "stopped"
     if entry.problem or (last and last.result in FAILURES):
@@ -295,11 +295,9 @@ def _run_row(run: HistoryRun, style: Style) -> Facts:
     }
 
 
-def _failure(row: HistoryRow, tails: Mapping[str, str], style: Style) -> Facts:
-    run = runs.run_facts(row)
+def _failure(run: HistoryRun, tails: Mapping[str, str], style: Style) -> Facts:
     return {
         **_run_row(run, style),
-        "entry": run.entry,
         "anchor": entry_id(run.entry),
         "name": text.name(run.entry),
         "when": style.dated(run.slot) if run.slot is not None else "",
