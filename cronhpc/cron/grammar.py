@@ -100,6 +100,11 @@ class Fields(NamedTuple):
         """Whether a day matches by its date *or* its weekday (crontab.5): neither field begins with `*`."""
         return not (self.day.star or self.weekday.star)
 
+    def on(self, day: int, weekday: int) -> bool:
+        """Whether a date (of a month that has it) is one of its days."""
+        by_date, by_weekday = day in self.day.values, weekday in self.weekday.values
+        return (by_date or by_weekday) if self.either_day else (by_date and by_weekday)
+
     @property
     def every_day(self) -> bool:
         """Whether no date and no weekday is left out, however that was written."""

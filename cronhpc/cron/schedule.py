@@ -264,7 +264,8 @@ def between(schedule: Schedule, after: int, until: int) -> list[int]:
     ahead = zones.offset(schedule.zone, after)
     slots = []
     for day in range((after + ahead) // zones.DAY, (until + ahead) // zones.DAY + 1):
-        if _matches(fields, date.fromordinal(_FIRST_DAY + day)):
+        at = date.fromordinal(_FIRST_DAY + day)
+        if at.month in fields.month.values and fields.on(at.day, at.isoweekday() % 7):
             start = day * zones.DAY - ahead
             slots += [start + 3600 * h + 60 * m for h in fields.hour.values for m in fields.minute.values]
     return [slot for slot in slots if after < slot <= until]
@@ -278,15 +279,6 @@ def _one_by_one(schedule: Schedule, after: int, until: int) -> list[int]:
     except ScheduleError:  # the end of the calendar
         pass
     return slots
-
-
-def _matches(fields: Fields, day: date) -> bool:
-    """Whether a day is one of the schedule's (crontab.5)."""
-    if day.month not in fields.month.values:
-        return False
-    by_date = day.day in fields.day.values
-    by_weekday = day.isoweekday() % 7 in fields.weekday.values
-    return (by_date or by_weekday) if fields.either_day else (by_date and by_weekday)
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from cronhpc.batch.scrontab import own_lines
-from cronhpc.cron.grammar import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
+from cronhpc.cron.grammar import ALIASES, UNITS, Field, Fields, Unit, longest, ranges
 from cronhpc.cron.schedule import ScheduleError, parse_fields
-from cronhpc.cron.values import dataclass
 from cronhpc.importer import crontab, table
 from cronhpc.importer.script import directive, submits
 from cronhpc.importer.table import (
@@ -240,6 +239,7 @@ def _job_name(options: tuple[tuple[str, ...], ...]) -> str:
 _FIELD = re.compile(r"(?:(?P<star>\*)|(?P<name>[A-Za-z]{3})|(?P<list>[0-9,-]+))(?:/(?P<step>[0-9]+))?")
 _SIZES = (61, 25, 32, 13, 8)  # of Slurm's bit strings
 _FIRST = (0, 0, 1, 1, 1)  # where its steps begin
+_AGAIN = (60, 24, 32, 13, 7)  # what is 0 again
 _INT32 = 2**32
 
 
@@ -247,54 +247,38 @@ class RefusedError(ValueError):
     """scrontab refuses it: a table with such a line was never installed. Its text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """When Slurm starts it; `wild_*`: a bare `*`."""
-
-    values: tuple[tuple[int, ...], ...]  # of the five fields, ascending, Sunday is 0
-    wild_day: bool
-    wild_weekday: bool
-
-    def on(self, day: int, weekday: int) -> bool:
-        """Whether a date (of a month that has it) is one of its days."""
-        by_day, by_weekday = day in self.values[2], weekday in self.values[4]
-        if self.wild_day or self.wild_weekday:
-            return (self.wild_day or by_day) and (self.wild_weekday or by_weekday)
-        return by_day or by_weekday
-
-
-def meaning(text: str) -> Meaning:
-    """What Slurm makes of five fields. Raises RefusedError."""
+def meaning(text: str) -> Fields:
+    """What Slurm makes of five fields, said in cron's words. Raises RefusedError."""
     words = text.split()
-    read = [_values(UNITS[index], index, word) for index, word in enumerate(words)]
-    days, months = read[2], read[3]
-    if words[2] != "*" and not any(min(days) <= longest(month) for month in months):
+    fields = Fields(*map(_field, range(len(UNITS)), words))
+    if not any(fields.day.values[0] <= longest(month) for month in fields.month.values):
         raise RefusedError(f"no month of {words[3]} has day {words[2]}")
-    return Meaning(tuple(read), words[2] == "*", words[4] == "*")
+    return fields
 
 
-def _values(unit: Unit, index: int, word: str) -> tuple[int, ...]:
+def _field(index: int, word: str) -> Field:
+    unit, size = UNITS[index], _SIZES[index]
     match = _FIELD.fullmatch(word)
     if match is None or (match["name"] and match["name"].lower() not in unit.names):
         raise RefusedError(f'{unit.name} "{word}"')
     if match["star"]:
-        values = set(range(_SIZES[index]))
+        values = set(range(size))
     elif match["name"]:
         values = {unit.names.index(match["name"].lower()) + unit.low}
     else:
-        values = _listed(unit, index, match["list"])
+        values = _listed(unit, size, match["list"])
     if match["step"]:
         step = int(match["step"])
-        if not 1 < step < _SIZES[index]:
+        if not 1 < step < size:
             raise RefusedError(f'{unit.name} "{word}": a step of {step}')
-        values &= set(range(_FIRST[index], _SIZES[index], step))
-    folded = _folded(unit, index, values)
-    if not folded:
+        values &= set(range(_FIRST[index], size, step))
+    numbers = tuple(sorted(each for each in {value % _AGAIN[index] for value in values} if each >= unit.low))
+    if not numbers:
         raise RefusedError(f'{unit.name} "{word}": no value is left')
-    return tuple(sorted(folded))
+    return Field(_written(unit, word, numbers), star=word == "*", values=numbers)
 
 
-def _listed(unit: Unit, index: int, text: str) -> set[int]:
+def _listed(unit: Unit, size: int, text: str) -> set[int]:
     """Numbers and ranges; a missing number is 0, of `1-3-5` the last two count, backwards is nothing."""
     values: set[int] = set()
     if text.startswith(","):
@@ -302,21 +286,17 @@ def _listed(unit: Unit, index: int, text: str) -> set[int]:
     for element in text.split(","):
         numbers = [int(part or "0") % _INT32 for part in element.split("-")]
         first, last = numbers[-2:] if len(numbers) > 1 else numbers * 2
-        if max(first, last) >= _SIZES[index]:
+        if max(first, last) >= size:
             raise RefusedError(f'{unit.name} "{text}"')
         values.update(range(first, last + 1))
     return values
 
 
-def _folded(unit: Unit, index: int, values: set[int]) -> set[int]:
-    if unit.names == WEEKDAYS:
-        return unit.folded(values)
-    if index < 2:  # noqa: PLR2004 - minutes and hours: one more is the first again
-        return {value % (_SIZES[index] - 1) for value in values}
-    return values - {0}
-
-
-# --- in cron's words -----------------------------------------------------------------------------------------------
+def _written(unit: Unit, word: str, values: tuple[int, ...]) -> str:
+    """In cron's words, with the star they were written with: it decides what happens when clocks change."""
+    if unit in (UNITS[2], UNITS[4]):  # to cron a star, even a stepped one, means "and"
+        return word if word == "*" else ranges(values)
+    return word if word[0] == "*" else "*" if len(values) == unit.top - unit.low + 1 else ranges(values)
 
 
 def as_cron(text: str) -> str:
@@ -330,35 +310,13 @@ def as_cron(text: str) -> str:
         return text.lower()
     meant = meaning(text)
     try:
-        fields = parse_fields(text)
+        return text if _same(meant, parse_fields(text)) else meant.text
     except ScheduleError:
-        return _written(meant, text.split())
-    return text if _same(meant, fields) else _written(meant, text.split())
+        return meant.text
 
 
-def _same(meant: Meaning, fields: Fields) -> bool:
+def _same(meant: Fields, fields: Fields) -> bool:
     """Whether cron fires then, too: every combination of date and weekday is compared."""
-    if any(meant.values[i] != fields[i].values for i in (0, 1, 3)):
-        return False
-    join = any if fields.either_day else all
-    return all(
-        meant.on(day, weekday) == join((day in fields.day.values, weekday in fields.weekday.values))
-        for day in range(1, 32)
-        for weekday in range(7)
+    return all(meant[at].values == fields[at].values for at in (0, 1, 3)) and all(
+        meant.on(day, weekday) == fields.on(day, weekday) for day in range(1, 32) for weekday in range(7)
     )
-
-
-def _written(meant: Meaning, words: list[str]) -> str:
-    minute, hour, _, month, _ = (_field(index, values, words[index]) for index, values in enumerate(meant.values))
-    # No star where both count: to cron a star, even a stepped one, means "and".
-    day = "*" if meant.wild_day else ranges(meant.values[2])
-    weekday = "*" if meant.wild_weekday else ranges(meant.values[4])
-    return f"{minute} {hour} {day} {month} {weekday}"
-
-
-def _field(index: int, values: tuple[int, ...], word: str) -> str:
-    """The values, with the star they were written with: it decides what happens when clocks change."""
-    step = word.removeprefix("*/")
-    if word != step and UNITS[index].stepped(int(step)) == set(values):
-        return word
-    return "*" if len(values) == UNITS[index].top - UNITS[index].low + 1 else ranges(values)
