@@ -162,9 +162,6 @@ class Cluster(WithoutAccounting):
     def unhold(self, job_ids: Sequence[str], comment: str) -> None:
         self._change(job_ids, **waits_for("Priority"), comment=comment)
 
-    def job_ends(self, *_: object) -> Mapping[str, JobEnd]:
-        return {}
-
     def cancelled_by(self, *_: object) -> int | None:
         return None
 

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from cronhpc.batch.local import Local
+from cronhpc.batch.port import Ends
 from cronhpc.core.model import Done, Queue
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.tick import tick
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cronhpc.core.model import JobEnd
     from cronhpc.engine.site import Site
 
 PACKAGE = str(Path(tick.__code__.co_filename).parent)
@@ -52,8 +50,8 @@ class Cluster:
         jobs = self.local.queue().jobs
         return Queue(tuple(replace(job, state=self.state) for job in jobs) if self.state else ())
 
-    def job_ends(self, *_: object) -> Mapping[str, JobEnd]:
-        return {}
+    def job_ends(self, *_: object) -> Ends:
+        return Ends()
 
 
 class Listed(list[os.DirEntry[str]]):

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cronhpc.batch.port import Ends
 from cronhpc.batch.slurm.rows import fault_of
 from cronhpc.core.model import (
-    Accounting,
     Adopt,
     Call,
     Cancel,
@@ -64,7 +64,9 @@ class WithoutAccounting:
     assumed = False
     accounting: bool | None = None
     submit_line = True
-    accounting_said = Accounting()
+
+    def job_ends(self, *_: Any, **__: Any) -> Ends:
+        return Ends()
 
     def used(self, *_: object) -> None:
         return None

@@ -474,7 +474,7 @@ class _Again:
         if first in known or self.record.runs > _KEPT_ENDS:
             return
         with suppress(BatchError):
-            if job_end := self.site.batch.job_ends([first], self.now - _LONGEST).get(first):
+            if job_end := self.site.batch.job_ends([first], self.now - _LONGEST).by_id.get(first):
                 self.record.ran = (pieces.Ran.of(first, job_end), *self.record.ran)
 
     def _ends(self, decisions: Iterable[Decision]) -> list[pieces.Ran]:

@@ -13,7 +13,7 @@ from cronhpc.batch.port import (
     Batch,
     BatchError,
     Denied,
-    NoCluster,
+    Ends,
     NoProgram,
     Refused,
     Submission,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
 _SILENT = 15  # seconds for which a query that gave no answer is answered so: a daemon asks again later
-_NO_CLUSTER = "Could not establish a configuration source"  # Slurm's last word on it; three lines of how come before
+NO_CLUSTER = "could not establish a configuration source"  # Slurm's last word on it; three lines of how come before
 LIST_LIMIT = 500  # job ids in one command line
 
 
@@ -54,7 +54,7 @@ def in_one_line(program: str, ended: Finished, signs: Sequence[str | int] = ()) 
     """What a program said, as one line. `signs`: where that was no answer, of which the site's banner tells nothing."""
     lines = [line.strip() for line in ended.printed.splitlines() if line.strip()]
     own = [line for line in lines if not signs or holds(line, (f"{program}: ", *signs))]
-    words = " / ".join([line for line in lines if _NO_CLUSTER in line] or own)
+    words = " / ".join([line for line in lines if holds(line, (NO_CLUSTER,))] or own)
     if ended.timed_out:
         return f"{program} gave no answer in time" + (f": {words}" if words else "")
     return words or f"{program} exited {ended.code} and said nothing" + (" of it" if lines else "")
@@ -128,6 +128,7 @@ class Signs:
     gone: tuple[str, ...] = ()  # of a job: it is not there any more
     done: tuple[str, ...] = ()  # in a line about a job for which it was done
     failed: tuple[str, ...] = ()  # if there are such, other lines tell of no failure
+    unanswered: tuple[tuple[str, type[Unreachable]], ...] = ()  # of a query: words, and which cause they tell
 
 
 def holds(text: str, signs: Iterable[str | int]) -> bool:
@@ -266,7 +267,8 @@ class ByCommands(Batch):
         """What a query printed, which is right. Raises Unreachable."""
         ended = self.look(argv, more, within)
         if ended.code != 0 or ended.timed_out:
-            raise (NoCluster if _NO_CLUSTER in ended.printed else Unreachable)(in_one_line(argv[0], ended))
+            causes = (cause for words, cause in self.signs.unanswered if holds(ended.printed, (words,)))
+            raise next(causes, Unreachable)(in_one_line(argv[0], ended))
         return ended.out
 
     def run(
@@ -326,13 +328,11 @@ class ByCommands(Batch):
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         self._change_all([self.dialect.cancel], self._waiting(job_ids) if pending_only else job_ids)
 
-    def job_ends(
-        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, JobEnd]:
+    def job_ends(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None) -> Ends:
         """Of those whose submission, after `since`, tells them from a reused id."""
         del tokens
         live = {job.id for job in self.queue().jobs}  # of an array some tasks may have ended
-        return self._ends([each for each in dict.fromkeys(job_ids) if each not in live], since)
+        return Ends(self._ends([each for each in dict.fromkeys(job_ids) if each not in live], since))
 
     def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
         """The same of jobs that the queue does not show."""

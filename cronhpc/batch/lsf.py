@@ -27,7 +27,7 @@ from cronhpc.batch.commands import (
     task_numbers,
     wrapped_text,
 )
-from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Ends, JobFiles, Refused, Submission, Unreachable
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import grouped, replace
@@ -532,9 +532,7 @@ class Lsf(ByCommands):
         for begin, ids in grouped(job_ids, lambda each: begins.get(each.partition("_")[0])).items():
             self._change_all(["bmod", "-Jd", description(comment, begin)], ids)
 
-    def job_ends(
-        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, JobEnd]:
+    def job_ends(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None) -> Ends:
         """To the second: `queue` knows the minute alone, and forgets one task of an array after another.
 
         Where the history gives no answer, or another one, what `queue` shows has to do.
@@ -551,11 +549,12 @@ class Lsf(ByCommands):
             if not listed.keys() >= set(asked):
                 raise
         combined = {job_id: end_of_tasks([(task, end) for task, end in tasks if end]) for job_id, tasks in ends.items()}
-        return {
+        by_id = {
             job_id: end
             for job_id, end in combined.items()
             if end and all(end for _, end in ends[job_id]) and _agrees(standing_for(listed.get(job_id, ())), end)
         }
+        return Ends(by_id)
 
     def _past(self, job_ids: Sequence[str]) -> list[Past]:
         answers = (self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]) for some in chunks(job_ids))

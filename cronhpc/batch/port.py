@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cronhpc.core.model import Accounting, CronhpcError, JobEnd, Queue
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +78,14 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """How jobs ended."""
+
+    by_id: Mapping[str, JobEnd] = field(default_factory=dict)  # without those that nobody knows (yet) to have ended
+    accounting: Accounting = Accounting()  # what it says of those
+
+
+@dataclass(frozen=True, slots=True)
 class JobFiles:
     """What one live job runs, and the files that it writes."""
 
@@ -98,7 +106,6 @@ class Batch(Protocol):
     assumed: bool = False  # nobody has asked for it: another system's commands may only not be loaded
     accounting: bool | None = None  # whether there is any to ask; None: nobody knows yet
     submit_line: bool = True  # whether accounting has that field; a caller may keep both between ticks
-    accounting_said: Accounting = Accounting()  # what the last `job_ends` learnt of jobs whose end it does not tell
 
     def tools(self) -> str:
         """The folder of the batch system's commands, for the link's PATH; "" where it has none."""
@@ -150,13 +157,10 @@ class Batch(Protocol):
         self.release(job_ids)
         self.comment(job_ids, comment)
 
-    def job_ends(
-        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, JobEnd]:
+    def job_ends(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None) -> Ends:
         """What accounting, and else the batch system's memory, knows of ended jobs submitted after `since`.
 
-        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. A job that nobody knows (yet)
-        to have ended is left out. Raises Unreachable.
+        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable.
         """
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:

@@ -303,7 +303,7 @@ def _an_admins_word(site: Site, world: World) -> str:
     try:
         link = world.links.get(job_id)
         token = {} if link else {job_id: f"{TOKEN}{world.directory_id}/link "}
-        ended = site.batch.job_ends([job_id], since, token).get(job_id)
+        ended = site.batch.job_ends([job_id], since, token).by_id.get(job_id)
         if link and ended and (ended.submitted or 0) > link.at + CLOCKS_APART:
             return ""  # another job of that number
         if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
@@ -324,7 +324,7 @@ def with_ends_of_links(batch: Batch, world: World) -> World:
     ids = core_chain.begun_and_gone(world)
     since = min((link.at for job_id, link in world.links.items() if job_id in ids), default=world.now - 86400)
     try:
-        ends = batch.job_ends(ids, since - 600) if ids else {}
+        ends = batch.job_ends(ids, since - 600).by_id if ids else {}
     except BatchError:
         return world
     before = {job_id for job_id, link in world.links.items() if link.at < world.chain.since}
@@ -410,9 +410,10 @@ def with_job_ends(paths: Paths, batch: Batch, world: World) -> World:
         tokens[job_id] = f"{world.directory_id}/{key}"
         since = min(since, world.now - 2 * SILENT)
     try:
-        job_ends = dict(batch.job_ends(ids, since - 600, tokens))
+        ends = batch.job_ends(ids, since - 600, tokens)
     except BatchError:
-        return replace(world, job_ends=None, accounting=batch.accounting_said)
+        return replace(world, job_ends=None)
+    job_ends = dict(ends.by_id)
     entries = world.entries_by_id()
     for claim in gone:
         job_end = job_ends.get(claim.job_id or "")
@@ -420,7 +421,7 @@ def with_job_ends(paths: Paths, batch: Batch, world: World) -> World:
             logged = _logs(paths, entries.get(claim.key.entry), claim)
             job_ends[claim.job_id] = launched(job_end, logged=logged, dialect=world.dialect)
     known = _recorded_ends(paths.state, world.dialect, gone, job_ends)
-    return replace(world, job_ends=known, accounting=batch.accounting_said)
+    return replace(world, job_ends=known, accounting=ends.accounting)
 
 
 def _logs(paths: Paths, entry: Entry | None, claim: Claim) -> bool | None:

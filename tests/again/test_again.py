@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cronhpc.again.submit import ENDED, Answer, Asked, NoSeries, again, open_series_site
-from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
 from cronhpc.core.model import CronhpcError, Job, JobEnd, Key, Queue, Result, Rules
@@ -84,14 +84,12 @@ class Batch(WithoutAccounting):
         for each in job_ids:
             self.jobs[each] = replace(self.jobs[each], comment=comment, **waits_for("JobHeldUser"))
 
-    def job_ends(
-        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, JobEnd]:
+    def job_ends(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None) -> Ends:
         found = {each: self.known[each] for each in job_ids if each in self.known}
         for job_id in found.keys() & self.marks.keys():
             if (tokens or {}).get(job_id, "") not in self.marks[job_id]:
                 del found[job_id]
-        return {each: job_end for each, job_end in found.items() if (job_end.submitted or since) >= since}
+        return Ends({each: job_end for each, job_end in found.items() if (job_end.submitted or since) >= since})
 
 
 @dataclass

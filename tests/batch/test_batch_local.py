@@ -17,7 +17,7 @@ import pytest
 
 from cronhpc.batch.local import Local, log_names
 from cronhpc.batch.local import supervisor as sv
-from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, Refused, Submission, Unreachable
 from cronhpc.core.model import Job, Result
 
 T = TypeVar("T")
@@ -85,11 +85,11 @@ def test_how_a_script_ends(
     job_id = bench.submit(text)
     job = bench.until(job_id, "COMPLETED", "FAILED")
     assert (job.state, (job.exit_code, job.signal)) == (state, code_and_signal)
-    job_end = bench.local.job_ends([job_id, "999"], 0)[job_id]
+    job_end = bench.local.job_ends([job_id, "999"], 0).by_id[job_id]
     assert (job_end.result, (job_end.exit_code, job_end.signal)) == (result, code_and_signal)
     assert job_end.started is not None
     assert job_end.ended is not None
-    assert bench.local.job_ends([job_id], sv.now() + 100) == {}
+    assert bench.local.job_ends([job_id], sv.now() + 100) == Ends()
 
 
 @pytest.mark.processes
@@ -158,7 +158,7 @@ def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None
     bench.wait(lambda: sv.lives(who or {}), lambda alive: alive is False)
     assert not (bench.folder / "ran").exists()
     assert bench.local.cancelled_by(job_id, 0) == os.getuid()
-    assert bench.local.job_ends([job_id], 0)[job_id].started is None
+    assert bench.local.job_ends([job_id], 0).by_id[job_id].started is None
 
 
 @pytest.mark.processes
@@ -213,7 +213,7 @@ def test_a_supervisor_that_was_killed_shows_as_a_failed_node_and_takes_its_scrip
     os.kill(int(str(bench.facts(job_id, "fate")["pid"])), signal.SIGKILL)
     assert bench.until(job_id, "NODE_FAIL").state == "NODE_FAIL"
     bench.wait(lambda: running(int(bench.out())), lambda still: not still)
-    assert bench.local.job_ends([job_id], 0)[job_id].result is Result.NODE_FAIL
+    assert bench.local.job_ends([job_id], 0).by_id[job_id].result is Result.NODE_FAIL
 
 
 @pytest.mark.processes
@@ -254,7 +254,7 @@ def test_what_cannot_be_launched(bench: Bench, settings: Mapping[str, Any], deta
     job_id = bench.submit("true", **settings)
     job = bench.until(job_id, "FAILED")
     assert (job.reason, job.signal) == ("JobLaunchFailure", 53)
-    assert re.search(detail, bench.local.job_ends([job_id], 0)[job_id].detail)
+    assert re.search(detail, bench.local.job_ends([job_id], 0).by_id[job_id].detail)
 
 
 @pytest.mark.processes

@@ -229,6 +229,8 @@ def test_restarts_are_counted_from_the_controllers_number_and_from_accountings_r
     assert job_ends_of([replace(a_row("FAILED"), restarts=2)], AT, {})["7"].detail == "restarted 2 times"
     starts = [a_row("REQUEUED", AT), a_row("REQUEUED", AT + 60), a_row("TIMEOUT", AT + 120)]
     assert job_ends_of(starts, AT, {})["7"].detail == "restarted 2 times; timeout"
+    starts = [told("REQUEUED"), told("CANCELLED by 0", AT + 60)]
+    assert job_ends_of(starts, AT, {})["7"].detail == "restarted once; cancelled by root"
     tasks = [a_row("REQUEUED", AT, "1"), a_row("COMPLETED", AT + 60, "1"), a_row("COMPLETED", AT, "2")]
     assert job_ends_of(tasks, AT, {})["7"].detail == "restarted once"
 
@@ -298,6 +300,13 @@ def a_row(
     return Row("7", state, exit, submitted, submitted + 1, submitted + 2, "cpu1", task, marks=marks)
 
 
+def told(state: str, submitted: int = AT) -> Row:
+    """The row that sacct prints of a job in that state."""
+    times = [str(submitted + seconds) for seconds in range(3)]
+    (made,) = accounting_rows(MARK.join(["7", state, "0:0", *times, "cpu1", "", ""]) + "\n", MARK)
+    return made
+
+
 def test_a_reused_id_is_told_by_its_comment() -> None:
     ours, theirs = a_row("FAILED", marks="cronhpc=d1/a@x.1"), a_row(submitted=AT + 50, marks="something else")
     assert job_ends_of([ours, theirs], AT, {"7": "cronhpc=d1/a@x.1"})["7"].result is Result.FAILED
@@ -341,7 +350,9 @@ def test_of_several_rows_about_a_job(rows: list[Row], result: Result | None) -> 
         ("TIMEOUT", Result.TIMEOUT, "timeout"),
         ("OUT_OF_MEMORY", Result.OUT_OF_MEMORY, "out of memory"),
         ("NODE_FAIL", Result.NODE_FAIL, "node fail"),
-        ("CANCELLED by 1000", Result.CANCELLED, "cancelled by 1000"),
+        ("CANCELLED by 0", Result.CANCELLED, "cancelled by root"),
+        pytest.param("CANCELLED by 9999999999", Result.CANCELLED, "cancelled by 9999999999", id="nobody's number"),
+        ("CANCELLED", Result.CANCELLED, "cancelled"),
         ("PREEMPTED", Result.PREEMPTED, "preempted"),
         ("REVOKED", Result.PREEMPTED, "revoked"),
         ("CANCELLED+", Result.CANCELLED, "cancelled+"),
@@ -349,7 +360,7 @@ def test_of_several_rows_about_a_job(rows: list[Row], result: Result | None) -> 
     ],
 )
 def test_states_and_what_they_mean(state: str, result: Result, detail: str) -> None:
-    job_end = job_end_of(a_row(state))
+    job_end = job_end_of(told(state))
     assert job_end
     assert (job_end.result, job_end.detail) == (result, detail)
 
@@ -374,7 +385,7 @@ def test_accounting_is_asked_only_for_what_the_controller_cannot_tell() -> None:
     ],
 )
 def test_who_cancelled_a_job_is_told_by_its_last_record(states: list[str], uid: int | None) -> None:
-    assert canceller([a_row(state) for state in states]) == uid
+    assert canceller([told(state) for state in states]) == uid
 
 
 # --- what jobs used

@@ -12,7 +12,7 @@ from cronhpc.batch.commands import changed, chunks
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm, text
-from cronhpc.batch.slurm.job_ends import accounting_arguments
+from cronhpc.batch.slurm.job_ends import accounting_argv
 from cronhpc.batch.slurm.rows import alike, submitted
 from cronhpc.core.model import Job, log_name
 
@@ -112,7 +112,7 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_the_window_of_accounting_is_in_utc() -> None:
-    assert "--starttime=2026-11-27T03:00:00" in accounting_arguments(["1"], 1795748400, "|", ["JobID"])
+    assert "--starttime=2026-11-27T03:00:00" in accounting_argv(["1"], 1795748400, "|", ["JobID"])
 
 
 @pytest.mark.parametrize(

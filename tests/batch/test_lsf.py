@@ -535,5 +535,5 @@ def test_which_tasks_of_an_array_failed_is_asked_of_the_history(
     monkeypatch.setattr(batch, "_jobs", lambda: [Job("7", state, "x", tasks=str(n)) for n, state in listed.items()])
     told = "".join(ELEMENT.format(task=task, end=end) for task, end in enumerate(past, start=1))
     monkeypatch.setattr(batch, "_past", lambda ids: lsf.past(Finished(0, told, ""), NOW) if ids else ())
-    ends = batch.job_ends(["7"], at("2026-11-28 14:12"))
+    ends = batch.job_ends(["7"], at("2026-11-28 14:12")).by_id
     assert (ends["7"].tasks if ends else None) == failed

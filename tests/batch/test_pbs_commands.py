@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.pbs import Pbs
-from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, Submission, Unreachable
 from cronhpc.core.model import Job
 
 pytestmark = pytest.mark.processes
@@ -237,7 +237,7 @@ def test_a_history_that_is_not_to_be_had_tells_no_end(server: Server, printed: s
     server.show()
     (server.folder / "qstat.out").write_text(f"{printed}\n")
     (server.folder / "qstat.code").write_text(f"{code}\n")
-    assert server.batch().job_ends(["7"], 0) == {}
+    assert server.batch().job_ends(["7"], 0) == Ends()
     assert server.calls() == ["qstat -x -t -f -F json 7 7[]"]
 
 

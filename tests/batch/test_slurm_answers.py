@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.batch.port import BatchError, NoCluster, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm
-from cronhpc.batch.slurm.text import Unclear
+from cronhpc.batch.slurm.text import NoAccounting, NoField, NoJob, Unclear
 from cronhpc.core.model import Accounting, Job, Queue
 from cronhpc.cron.values import replace
 from tests.worlds import job
@@ -75,15 +75,33 @@ def test_a_release_without_an_answer_stays_one(monkeypatch: pytest.MonkeyPatch) 
 
 # --- accounting ----------------------------------------------------------------------------------------------------
 
-REFUSED = Unreachable("sacct: error: Sending PersistInit msg: Connection refused")
-DISABLED = Unreachable("Slurm accounting storage is disabled")
-NO_FIELD = Unreachable('sacct: fatal: Invalid field requested: "SubmitLine"')
+WHY = "sacct: error: Sending PersistInit msg: Connection refused"
+REFUSED = Finished(1, "", f"{WHY}\n")
+DISABLED = Finished(1, "", "Slurm accounting storage is disabled\n")
+NO_FIELD = Finished(1, "", 'sacct: fatal: Invalid field requested: "SubmitLine"\n')
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (REFUSED, Unreachable),
+        (DISABLED, NoAccounting),
+        (NO_FIELD, NoField),
+        (Finished(1, "", "slurm_load_jobs error: Invalid job id specified\n"), NoJob),
+        (Finished(1, "", "sacct: fatal: Could not establish a configuration source\n"), NoCluster),
+        (Finished(-9, "", "Slurm accounting storage is disabled\n", timed_out=True), NoAccounting),
+    ],
+)
+def test_the_words_of_a_query_that_failed_tell_the_cause(answer: Finished, cause: type[Unreachable]) -> None:
+    with pytest.raises(Unreachable) as caught:
+        Asked(answer).answer(["sacct"])
+    assert type(caught.value) is cause
 
 
 class Asked(Slurm):
     """A Slurm whose squeue shows nothing, and whose sacct answers in turn as given; `calls`: the programs asked."""
 
-    def __init__(self, *sacct: str | Unreachable, config: str = "", found: bool = True, **more: Any) -> None:
+    def __init__(self, *sacct: str | Finished, config: str = "", found: bool = True, **more: Any) -> None:
         super().__init__({"PATH": "/nowhere"}, **more)
         self.sacct = list(sacct)
         self.config = config
@@ -93,16 +111,16 @@ class Asked(Slurm):
     def has(self, program: str) -> bool:
         return self.found and program == "sacct"
 
-    def answer(self, argv: Sequence[str], *_: object) -> str:
+    def look(self, argv: Sequence[str], *_: object) -> Finished:
         program, *arguments = argv
         self.calls.append(program)
         if program != "sacct":
-            return self.config if program == "scontrol" else ""
+            return Finished(0, self.config if program == "scontrol" else "", "")
         answer = self.sacct.pop(0)
-        if isinstance(answer, Unreachable):
-            raise answer
-        mark = next(each for each in arguments if each.startswith("--delimiter=")).partition("=")[2]
-        return answer.replace("|", mark)
+        if isinstance(answer, Finished):
+            return answer
+        mark = next((each for each in arguments if each.startswith("--delimiter=")), "").partition("=")[2]
+        return Finished(0, answer.replace("|", mark), "")
 
 
 SLURMDBD = "AccountingStorageType   = accounting_storage/slurmdbd\n"
@@ -120,10 +138,10 @@ def row(state: str, *, line: str = "|sbatch") -> str:
         pytest.param(Asked(row("FAILED")), Accounting(exists=True), id="it has ended"),
         pytest.param(Asked(""), Accounting(exists=True), id="it is not known yet"),
         pytest.param(Asked(DISABLED), Accounting(), id="there is none"),
-        pytest.param(Asked(REFUSED, accounting=True), Accounting(exists=True, trouble=REFUSED.text), id="silent now"),
+        pytest.param(Asked(REFUSED, accounting=True), Accounting(exists=True, trouble=WHY), id="silent now"),
         pytest.param(
             Asked(REFUSED, config=SLURMDBD),
-            Accounting(exists=True, trouble=REFUSED.text),
+            Accounting(exists=True, trouble=WHY),
             id="silent from the first time on: the controller's configuration names it",
         ),
         pytest.param(
@@ -136,16 +154,22 @@ def row(state: str, *, line: str = "|sbatch") -> str:
     ],
 )
 def test_what_accounting_says_of_a_job_that_the_queue_does_not_show(slurm: Asked, said: Accounting) -> None:
-    ended = slurm.job_ends(["7"], 1795794000)
-    assert slurm.accounting_said == said
-    assert ("7" in ended) == (not said.alive and not said.trouble and "FAILED" in str(ended))
+    ends = slurm.job_ends(["7"], 1795794000)
+    assert ends.accounting == said
+    assert ("7" in ends.by_id) == (not said.alive and not said.trouble and "FAILED" in str(ends))
+
+
+def test_that_there_is_no_accounting_is_asked_once() -> None:
+    slurm = Asked(DISABLED)
+    assert (slurm.used(["a"], 1795794000), slurm.used(["a"], 1795794000)) == (None, None)
+    assert (slurm.calls, slurm.accounting) == (["sacct"], False)
 
 
 def test_a_field_that_sacct_does_not_have_is_asked_for_once() -> None:
     slurm = Asked(NO_FIELD, row("FAILED", line=""), row("FAILED", line=""))
-    assert slurm.job_ends(["7"], 1795794000)["7"].exit_code == 3
+    assert slurm.job_ends(["7"], 1795794000).by_id["7"].exit_code == 3
     assert slurm.calls.count("sacct") == 2
-    assert slurm.job_ends(["7"], 1795794000)["7"].exit_code == 3
+    assert slurm.job_ends(["7"], 1795794000).by_id["7"].exit_code == 3
     assert (slurm.calls.count("sacct"), slurm.submit_line) == (3, False), "and another tick is told: submit_line"
 
 

@@ -18,7 +18,7 @@ import pytest
 from cronhpc.batch.port import AtSubmitLimit, Refused, Submission, Unreachable
 from cronhpc.core import model
 from cronhpc.core.attempts import withdrawals
-from cronhpc.core.model import Call, Entry, Job, JobEnd, Key, Plan, Queue, Switches, Way, World
+from cronhpc.core.model import Call, Entry, Job, Key, Plan, Queue, Switches, Way, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_of
 from cronhpc.engine.act import Actor
@@ -130,9 +130,6 @@ class Cluster(WithoutAccounting):
         self.story.step("unhold")
         for job_id in job_ids:
             self.jobs[job_id] = replace(self.jobs[job_id], comment=comment, **waits_for("BeginTime"))
-
-    def job_ends(self, *_: object) -> dict[str, JobEnd]:
-        return {}
 
 
 class Story:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import BatchError, Ends, Unreachable
 from cronhpc.core import chain as core_chain
 from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result, Started, Way, link_names
 from cronhpc.cron.values import replace
@@ -151,7 +151,7 @@ def test_links_that_ended_before_a_tick_came_of_them(
 )
 def test_a_link_that_nobody_remembers_has_ended_without_a_tick(left: str, found: Mapping[str, Result]) -> None:
     """Without accounting `failing` became "fine" once Slurm had forgotten the job, until the tick was overdue."""
-    batch: Any = SimpleNamespace(job_ends=lambda *_: {})
+    batch: Any = SimpleNamespace(job_ends=lambda *_: Ends())
     w = linked(NEXT_JOB, self_id="", last_tick=at("14:13"))
     w = replace(w, links={"9": replace(SLOT, at=at("13:59")), "11": NEXT}, kept=replace(w.kept, successor=left))
     ends = read.with_ends_of_links(batch, w).chain.ended_badly

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cronhpc import cli
-from cronhpc.batch.port import AtSubmitLimit, BatchError, NoProgram, Submission, Unreachable
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Ends, NoProgram, Submission, Unreachable
 from cronhpc.batch.process import side_by_side
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
@@ -72,6 +72,7 @@ class Fake(WithoutAccounting):
         self.scrontab: frozenset[str] | BatchError = frozenset()
         self.fails: dict[str, BatchError] = {}
         self.ends: dict[str, JobEnd] = {}
+        self.says = Accounting()
         self.asked_ends: list[tuple[str, ...]] = []
         self.when_submitting: Callable[[], object] = lambda: None
 
@@ -93,9 +94,9 @@ class Fake(WithoutAccounting):
     def live_files(self) -> tuple[()]:
         return ()
 
-    def job_ends(self, job_ids: Sequence[str], *_: object) -> Mapping[str, JobEnd]:
+    def job_ends(self, job_ids: Sequence[str], *_: object) -> Ends:
         self.asked_ends.append(tuple(job_ids))
-        return {each: self.ends[each] for each in job_ids if each in self.ends}
+        return Ends({each: self.ends[each] for each in job_ids if each in self.ends}, self.says)
 
     def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
         self._note("scrontab?", *job_ids)
@@ -593,7 +594,7 @@ def test_how_often_a_run_began_anew_is_asked_only_where_its_submit_time_says_tha
 def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Path) -> None:
     """With the next question that is asked anyway, within a day: an idle tick asks nothing."""
     claims, fake = Claims(root / "state" / "claims"), Fake([])
-    fake.accounting_said = Accounting(exists=True)
+    fake.says = Accounting(exists=True)
     for job_id, begin in (("7", NOW), ("8", NOW + 3 * LATE)):
         key = Key("e", begin - 3600 - 30)
         assert claims.make(key, "e", "a tick", key.slot)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, Refused, Submission, Unreachable
 from cronhpc.batch.slurm import Slurm
 from cronhpc.core.model import Job, Result
 from tests.lab.conftest import Lab, MakeLab
@@ -186,10 +186,10 @@ def test_ends_without_accounting(
 ) -> None:
     job_id = bench.submit(text, comment="tok", held=False)
     bench.until(job_id, "COMPLETED", "FAILED")
-    job_end = bench.slurm.job_ends([job_id, "999999"], bench.since, {job_id: "tok"})[job_id]
+    job_end = bench.slurm.job_ends([job_id, "999999"], bench.since, {job_id: "tok"}).by_id[job_id]
     assert (job_end.result, (job_end.exit_code, job_end.signal)) == (result, code_and_signal)
     assert job_end.node.startswith("cpu")
-    assert bench.slurm.job_ends([job_id], bench.since, {job_id: "another"}) == {}
+    assert bench.slurm.job_ends([job_id], bench.since, {job_id: "another"}) == Ends()
     assert bench.slurm.cancelled_by(job_id, bench.since) is None
     assert bench.slurm.accounting is False, "asked once, and remembered"
 
@@ -315,7 +315,7 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     array = bench.submit("exit $SLURM_ARRAY_TASK_ID", options=("--array=0-2",), held=False)
     bench.slurm.cancel([cancelled])
     lab.wait_for(lambda: not bench.slurm.queue().jobs)  # the controller has forgotten them
-    found = bench.slurm.job_ends([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"})
+    found = bench.slurm.job_ends([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"}).by_id
     assert {job: (e.result, e.exit_code) for job, e in found.items()} == {
         failed: (Result.FAILED, 3),
         cancelled: (Result.CANCELLED, 0),
@@ -325,7 +325,7 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     assert found[cancelled].started is None
     assert bench.slurm.cancelled_by(cancelled, bench.since) == 0
     keeps_lines = "SubmitLine" in lab.run(["sacct", "--helpformat"]).stdout  # from 21.08 on
-    by_another = bench.slurm.job_ends([failed], bench.since, {failed: "of another job"})
+    by_another = bench.slurm.job_ends([failed], bench.since, {failed: "of another job"}).by_id
     assert (by_another == {}) == keeps_lines, "a comment without our mark proves nothing by itself"
     assert bench.slurm.accounting is True
     named = Slurm(lab.env, cluster="lab")

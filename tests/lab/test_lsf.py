@@ -414,7 +414,7 @@ def test_of_an_array_the_tasks_that_wait_are_cancelled_and_others_run_on(batch: 
     batch.cancel([job_id])
     assert {job.state for job in batch.queue().jobs} == {"CANCELLED"}
     batch.cancel([job_id, "999"])
-    ends = batch.job_ends([job_id, "999"], since=0)
+    ends = batch.job_ends([job_id, "999"], since=0).by_id
     assert {each: (end.result, end.tasks) for each, end in ends.items()} == {job_id: (Result.CANCELLED, "")}
 
 

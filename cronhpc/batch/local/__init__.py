@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.local import supervisor as sv
-from cronhpc.batch.port import Batch, BatchError, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.port import Batch, BatchError, Ends, JobFiles, Refused, Submission, Unreachable
 from cronhpc.batch.process import scrub, start
 from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, log_name
 from cronhpc.script.dialect import LOCAL, SLURM
@@ -152,7 +152,7 @@ class Local(Batch):
         job_ids: Sequence[str],
         since: int,
         tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
-    ) -> Mapping[str, JobEnd]:
+    ) -> Ends:
         ends = {}
         for folder in self._folders(job_ids):
             job = self._job_in(folder)
@@ -160,7 +160,7 @@ class Local(Batch):
                 why = (_facts_in(folder, "end.json") or {}).get("detail", "")
                 exits = ENDS[job.state], job.exit_code, job.signal
                 ends[job.id] = JobEnd(*exits, job.submitted, job.start, job.ended, job.nodes, why)
-        return ends
+        return Ends(ends)
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         for folder in self._folders([job_id]):

@@ -5,18 +5,16 @@ Read by few ticks, so imported by those only.
 
 from __future__ import annotations
 
-import pwd
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import ByCommands, chunks, end_of_tasks
-from cronhpc.batch.port import Unreachable
+from cronhpc.batch.commands import end_of_tasks
+from cronhpc.batch.port import Ends, Unreachable
 from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, word
-from cronhpc.batch.slurm.site import config_values, has_accounting
-from cronhpc.batch.slurm.text import new_separator
 from cronhpc.core.model import ENDS, TOKEN, Accounting, JobEnd, restarted
 from cronhpc.cron.values import dataclass, replace
+from cronhpc.inside.switch_file import owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,6 +33,7 @@ class Row:
     nodes: str = ""
     task: str = ""
     restarts: int = 0
+    by: int | None = None  # the user id that cancelled it
     marks: str | None = None  # comment and submit line, to tell a reused id by; None where neither is stored
 
 
@@ -51,20 +50,20 @@ def exit_of(text: str) -> tuple[int | None, int | None]:
 
 def job_end_of(row: Row) -> JobEnd | None:
     """How that job or task ended; None: it has not, or it was requeued."""
-    word = row.state.split(" ", 1)[0].rstrip("+")
-    if word not in ENDS:
+    state = row.state.rstrip("+")
+    if state not in ENDS:
         return None
     code, number = exit_of(row.exit)
-    detail = "" if word in {"COMPLETED", "FAILED"} else row.state.lower().replace("_", " ")
+    detail = "" if state in {"COMPLETED", "FAILED"} else row.state.lower().replace("_", " ")
     return JobEnd(
-        result=ENDS[word],
+        result=ENDS[state],
         exit_code=code,
         signal=number,
         submitted=row.submitted,
         started=row.started if row.nodes else None,  # of a job that never ran it is the time of its end
         ended=row.ended,
         node=row.nodes,
-        detail=detail,
+        detail=detail if row.by is None else f"{detail} by {owner(row.by)}",
     )
 
 
@@ -101,6 +100,17 @@ def job_ends_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> d
         for job_id, job_end in ends.items()
         if job_end is not None
     }
+
+
+SLACK = 120  # seconds that the clock of the controller may be behind ours
+
+
+def ends_of(
+    remembered: Sequence[Row], accounted: Sequence[Row], accounting: Accounting, since: int, tokens: Mapping[str, str]
+) -> Ends:
+    """Of both sources; `accounting`: what is known of that itself."""
+    by_id = job_ends_of([*remembered, *accounted], since, tokens)
+    return Ends(by_id, replace(accounting, alive=alive(accounted, since, tokens) - by_id.keys()))
 
 
 def _with_restarts(job_end: JobEnd, counted: int, rows: Iterable[Row]) -> JobEnd:
@@ -191,6 +201,7 @@ def _parsed(program: str, words: Sequence[str], *, marks: str | None, restarts: 
     match = re.fullmatch(JOB_ID, id_)
     if not match:
         raise Unreachable(f"{program}'s answer has a row without job id: {words!r}")
+    state, _, by = state.partition(" by ")  # "CANCELLED by 1000"
     return Row(
         id=match[1],
         state=state,
@@ -201,6 +212,7 @@ def _parsed(program: str, words: Sequence[str], *, marks: str | None, restarts: 
         nodes="" if nodes == "None assigned" else word(nodes),
         task=match[2] or "",
         restarts=restarts,
+        by=int(by) if by.isdecimal() else None,
         marks=marks,
     )
 
@@ -256,119 +268,23 @@ def used_of(text: str) -> tuple[int, int]:
 
 
 def canceller(rows: Iterable[Row]) -> int | None:
-    """The user id in "CANCELLED by 1000", of the newest row that has one."""
-    for row in reversed(list(rows)):
-        match = re.fullmatch(r"CANCELLED by (\d+)", row.state)
-        if match:
-            return int(match[1])
-    return None
+    """The user id in the newest row that has one."""
+    return next((row.by for row in reversed(list(rows)) if row.by is not None), None)
 
 
-# --- asking both ---------------------------------------------------------------------------------------------------
-
-_NO_ACCOUNTING = "accounting storage is disabled"
-_UTC = {"TZ": "UTC0"}  # of the times that sacct is given
-_BY = re.compile(r"cancelled by (\d+)")
-_SLACK = 120  # seconds that the clock of the controller may be behind ours
+UTC_TIMES = {"TZ": "UTC0"}  # of those that sacct is given
 
 
-def job_ends(slurm: ByCommands, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
-    """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
-
-    Raises Unreachable.
-    """
-    slurm.accounting_said = Accounting()
-    remembered = _controllers_rows(slurm, frozenset(job_ids))
-    asked = for_accounting(job_ids, remembered)
-    accounted = _accounted(slurm, asked, since) if asked else []
-    ends = job_ends_of([*remembered, *accounted], since - _SLACK, tokens)
-    living = alive(accounted, since - _SLACK, tokens) - ends.keys()
-    slurm.accounting_said = replace(slurm.accounting_said, alive=living)
-    return {job_id: _with_names(job_end) for job_id, job_end in ends.items()}
-
-
-def cancelled_by(slurm: ByCommands, job_id: str, since: int) -> int | None:
-    """The user id that cancelled a job; None: unknown."""
-    return canceller(row for row in _accounted(slurm, [job_id], since) if (row.submitted or 0) >= since - _SLACK)
-
-
-def used(slurm: ByCommands, names: Sequence[str], since: int) -> tuple[int, int] | None:
-    """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
-
-    None where accounting does not tell.
-    """
-    if slurm.accounting is False:
-        return None
-    arguments = ["--allocations", "--noheader", "--parsable2", _start_time(since), f"--name={','.join(names)}"]
-    try:
-        return used_of(slurm.answer(["sacct", *arguments, "--format=CPUTimeRAW"], _UTC))
-    except Unreachable as error:
-        if _NO_ACCOUNTING in error.text:
-            slurm.accounting = False
-        return None
-
-
-def _controllers_rows(slurm: ByCommands, job_ids: frozenset[str]) -> list[Row]:
-    """What the controller still knows (MinJobAge seconds), exit codes included."""
-    arguments = ["--me", "--states=all", "--array", f"--Format={exits_format()}"]
-    return [row for row in exits_rows(slurm.answer(["squeue", *arguments])) if row.id in job_ids]
-
-
-def _accounted(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Row]:
-    """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
-    if slurm.accounting is False:
-        return []
-    try:
-        rows = [row for some in chunks(job_ids) for row in _sacct(slurm, some, since)]
-    except Unreachable as error:
-        if _NO_ACCOUNTING in error.text:
-            slurm.accounting = False
-        elif _exists(slurm):
-            slurm.accounting_said = Accounting(exists=True, trouble=error.text)
-        return []
-    slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
-    return rows
-
-
-def _exists(slurm: ByCommands) -> bool:
-    """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
-    if slurm.accounting is None and slurm.has("sacct"):
-        try:
-            config = config_values(slurm.answer(["scontrol", "show", "config"]))
-        except Unreachable:
-            return False
-        slurm.accounting = has_accounting(config)
-    return slurm.accounting is True
-
-
-def _sacct(slurm: ByCommands, job_ids: Sequence[str], since: int) -> list[Row]:
-    """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
-    separator, fields = new_separator(), ACCOUNTING if slurm.submit_line else ACCOUNTING[:-1]
-    try:
-        answer = slurm.answer(["sacct", *accounting_arguments(job_ids, since - _SLACK, separator, fields)], _UTC)
-    except Unreachable as error:
-        if not slurm.submit_line or "invalid field" not in error.text.lower():
-            raise
-        slurm.submit_line = False
-        return _sacct(slurm, job_ids, since)
-    return accounting_rows(answer, separator, fields)
-
-
-def _with_names(job_end: JobEnd) -> JobEnd:
-    """Who cancelled it by name: accounting knows the number."""
-    match = _BY.fullmatch(job_end.detail)
-    if not match:
-        return job_end
-    try:
-        return replace(job_end, detail=f"cancelled by {pwd.getpwuid(int(match[1])).pw_name}")
-    except (KeyError, OverflowError):  # nobody's on this machine
-        return job_end
-
-
-def accounting_arguments(job_ids: Sequence[str], since: int, separator: str, fields: Sequence[str]) -> list[str]:
-    """Of sacct, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
+def accounting_argv(job_ids: Sequence[str], since: int, separator: str, fields: Sequence[str]) -> list[str]:
+    """The sacct call, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
     flags = ("--allocations", "--duplicates", "--parsable2", f"--delimiter={separator}")
-    return [*flags, _start_time(since), f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]
+    return ["sacct", *flags, _start_time(since), f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]
+
+
+def used_argv(names: Sequence[str], since: int) -> list[str]:
+    """The sacct call, in UTC, for what was allocated to jobs of these names."""
+    flags = ("--allocations", "--noheader", "--parsable2")
+    return ["sacct", *flags, _start_time(since), f"--name={','.join(names)}", "--format=CPUTimeRAW"]
 
 
 def _start_time(since: int) -> str:

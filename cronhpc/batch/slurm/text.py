@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from cronhpc.batch.commands import Signs, holds, in_one_line
-from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
+from cronhpc.batch.commands import NO_CLUSTER, Signs, holds, in_one_line
+from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, NoCluster, Refused, Submission, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,11 +102,28 @@ _FULL = ("temporarily unable to accept job", "job queue full")  # the second: 26
 _TEST_ONLY = r"(?m)^sbatch: Job \d+ to start at"
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
-NO_JOB = "invalid job id"
+
+class NoJob(Unreachable):
+    """The controller knows of no such job, or not any more."""
+
+
+class NoAccounting(Unreachable):
+    """There is none to ask."""
+
+
+class NoField(Unreachable):
+    """Of those asked for, one came with a later version."""
+
+
+_NO_JOB = "invalid job id"
 SIGNS = Signs(
     no_answer=_NO_ANSWER,
     # said about one id of several, and no reason to think that the rest was not done
-    gone=(NO_JOB, "already finished", "already complet", "no longer pending", ": no error"),
+    gone=(_NO_JOB, "already finished", "already complet", "no longer pending", ": no error"),
+    unanswered=(
+        *((NO_CLUSTER, NoCluster), (_NO_JOB, NoJob)),
+        *(("accounting storage is disabled", NoAccounting), ("invalid field", NoField)),
+    ),
 )
 
 
