@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     Job,
     JobEnd,
     Key,
+    LinkKind,
     LinkRecord,
     Queue,
     Result,
@@ -237,9 +238,8 @@ def make(root: Path) -> None:
         paths, Started(via=Way.CHAIN, fingerprint="fp", at=at("10:05", 18), by="alice", cluster="alps")
     )
     scheduler.remember_batch_system(paths, SLURM)
-    for job, kind in (("4711", "link"), ("4712", "spare")):
-        slot = at("15:00") if kind == "link" else at("15:30")
-        scheduler.remember_link(paths, job, LinkRecord(kind, slot, "fp", at("14:00")))
+    for job, kind, start in (("4711", LinkKind.SUCCESSOR, "15:00"), ("4712", LinkKind.SPARE, "15:30")):
+        scheduler.remember_link(paths, job, LinkRecord(kind, at(start), "fp", at("14:00")))
 
 
 def copy(root: Path, to: Path) -> None:

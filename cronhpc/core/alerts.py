@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cronhpc.core import model
-from cronhpc.core.chain import SUCCESSOR
-from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
+from cronhpc.core.model import FAILURES, Done, LinkKind, Reason, Result, Told, entry_id
 from cronhpc.cron.values import count, dataclass, grouped, replace
 
 TYPE_CHECKING = False
@@ -187,7 +186,9 @@ def _fixed(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
         decision = each.decision
         if not isinstance(decision, model.SubmitLink) or each.done is not Done.OK:
             continue
-        if decision.kind == SUCCESSOR and decision.lost:  # not one more that waits ahead, nor one in an old one's place
+        if (
+            decision.kind is LinkKind.SUCCESSOR and decision.lost
+        ):  # not one more that waits ahead, nor one in an old one's place
             text = f"the chain was fixed: {decision.why}; job {each.job_id} was submitted"
             return [Alert("once", "chain", text, since=world.now)]
     me, lost, live = world.call.link, world.kept.successor, {job.id for job in world.listed if job.live}

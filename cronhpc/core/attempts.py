@@ -38,6 +38,7 @@ from cronhpc.core.model import (
     Reason,
     Release,
     Result,
+    Still,
     Submit,
     Wait,
     Withdraw,
@@ -481,7 +482,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     # what sbatch refuses at once it takes of a held job: Slurm finds out when it is released
     impossible = claim.state is not ClaimState.SUBMITTED and all(job.fault is Fault.IMPOSSIBLE for job in live)
     if impossible and not (ahead and claim.holds):  # one ahead of its slot may be fixed until that has come
-        yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
+        yield Cancel(job_id, "it can never start", key=claim.key, only=Still.PENDING)
         why = f"its request can never be met here (the queue says {live[0].reason})"
         yield Finish(claim.key, claim.name, JobEnd(Result.REFUSED, detail=why))
         return
@@ -493,7 +494,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     elif ahead and not claim.holds:
         yield from _waiting_piece(world, claim, entry, job_id)
     elif pending and (suspended := _suspended(world, claim, entry)):
-        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only="pending")
+        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only=Still.PENDING)
 
 
 def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
@@ -587,7 +588,7 @@ def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str)
     """A piece that waits for its time goes when its series does, or is stopped."""
     barred = _barred(world, claim, entry)
     if barred is not None:
-        yield Cancel(job_id, barred.detail, key=claim.key, only="ahead")
+        yield Cancel(job_id, barred.detail, key=claim.key, only=Still.AHEAD)
         result = barred.result if entry is not None else Result.CANCELLED
         yield Finish(claim.key, claim.name, replace(barred, result=result))
 
@@ -700,8 +701,8 @@ _OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool], *tup
         ("job {job} was submitted for it meanwhile", lambda it: it.job != it.planned_job),
     ),
     Cancel: (
-        ("its slot has come", lambda it: it.decision.only == "ahead" and it.has_come),
-        ("", lambda it: it.decision.only != "held" or not it.is_its_job),  # released, as is known; or a twin
+        ("its slot has come", lambda it: it.decision.only is Still.AHEAD and it.has_come),
+        ("", lambda it: it.decision.only is not Still.HELD or not it.is_its_job),  # released, as is known; or a twin
         ("it was recorded for its claim meanwhile", lambda it: it.job != it.planned_job),
         ("it was released meanwhile", lambda it: it.has_moved),
     ),

@@ -17,6 +17,7 @@ from cronhpc.core.model import (
     KeepLink,
     LeaveCause,
     LeaveChain,
+    LinkKind,
     LinkRecord,
     MoveLink,
     Problem,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import ChainFacts, Decision, JobEnd, Settings, World
     from cronhpc.core.model.site import Partition
 
-SUCCESSOR, SPARE = "successor", "spare"
-_WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it
 _CLOSE = 30  # seconds: a start this near is left as it is
 _OUTAGE = 1.5  # intervals: by then the spare has run
 _SLACK = 120  # seconds that a queue may take to start a link that is due
@@ -70,12 +69,12 @@ class Links:
         """Found by their records (core/identity.py), so that no other job of that name is taken for one."""
         jobs = sorted(world.listed, key=lambda job: int(job.id))
         links = [(job, records(world).link(job)) for job in jobs if job.live]
-        mine = [(job, link.kind if link else "") for job, link in links]
+        mine = [(job, link.kind) for job, link in links if link]
         pending = [(job, kind) for job, kind in mine if job.pending and job.id != world.call.link]
         return cls(
-            tuple(job for job, kind in pending if kind == "link"),
-            tuple(job for job, kind in pending if kind == "spare"),
-            tuple(job for job, kind in mine if kind and not (job.pending or job.ending)),
+            tuple(job for job, kind in pending if kind is LinkKind.SUCCESSOR),
+            tuple(job for job, kind in pending if kind is LinkKind.SPARE),
+            tuple(job for job, _ in mine if not (job.pending or job.ending)),
         )
 
 
@@ -188,14 +187,9 @@ def begins(world: World, job: Job) -> int | None:
     return slot if job.start is None and 0 < slot <= world.now else job.start
 
 
-def record_of(kind: str, slot: int, fingerprint: str, at: int) -> LinkRecord:
-    """What is kept of a link that is submitted, or moved, at `at`."""
-    return LinkRecord(_WORDS[kind], slot, fingerprint, at)
-
-
 def comment_words(link: LinkRecord) -> str:
     """What the comment of a link says after the directory's mark: its kind, its slot, the text it holds."""
-    return f"{link.kind} {link.slot} {link.fingerprint}"
+    return f"{link.kind.word} {link.slot} {link.fingerprint}"
 
 
 def wake_of_start(world: World) -> int:
@@ -248,18 +242,17 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     interval = world.settings.interval
     taken = 0 if wake <= world.now else 1  # one that is due leaves the next whole interval to those ahead
     ahead = [boundary(world.now, interval) + (n + taken) * interval for n in range(world.chain.prequeue - 1)]
-    yield from _reconcile(world, SUCCESSOR, links.successors, [wake, *ahead])
+    yield from _reconcile(world, LinkKind.SUCCESSOR, links.successors, [wake, *ahead])
     yield from _spare(world, links)
 
 
 def _all_cancelled(world: World, links: Links) -> Iterator[CancelLink]:
     why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
     for job in (*links.successors, *links.spares):
-        yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, why)
+        yield CancelLink(LinkKind.SUCCESSOR if job in links.successors else LinkKind.SPARE, job.id, why)
     for job in unlisted(world):
         if (link := records(world).link(job)) is not None:
-            kind = SPARE if link.kind == _WORDS[SPARE] else SUCCESSOR
-            yield CancelLink(kind, job.id, f"{why}; it was submitted just now, and is not listed yet")
+            yield CancelLink(link.kind, job.id, f"{why}; it was submitted just now, and is not listed yet")
 
 
 def _another_is_at_work(world: World, links: Links) -> bool:
@@ -278,13 +271,13 @@ def _spare(world: World, links: Links) -> Iterator[Decision]:
     interval, spares = world.settings.interval, links.spares
     if world.kept.no_submit_slot:
         for job in spares:
-            yield CancelLink(SPARE, job.id, f"it takes the place of a run: {world.kept.no_spare}")
+            yield CancelLink(LinkKind.SPARE, job.id, f"it takes the place of a run: {world.kept.no_spare}")
     if world.kept.no_submit_slot or (world.kept.no_spare and not spares):
         return
     at = boundary(world.now, interval) + interval // 2
     starts = [] if links.successors else [begins(world, job) for job in spares]
     at = min([at, *(start for start in starts if start is not None and start > world.now)])
-    yield from _reconcile(world, SPARE, spares, [at])
+    yield from _reconcile(world, LinkKind.SPARE, spares, [at])
 
 
 def fills_the_limit(world: World) -> bool:
@@ -292,7 +285,7 @@ def fills_the_limit(world: World) -> bool:
     return bool(Links.of(world).spares) and all(records(world).link(job) for job in world.listed if job.live)
 
 
-def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]) -> Iterator[Decision]:
+def _reconcile(world: World, kind: LinkKind, jobs: tuple[Job, ...], wanted: list[int]) -> Iterator[Decision]:
     """Of those that can serve the lowest ids stay, one for each instant wanted; the others go first: never too many."""
     good = [job for job in jobs if not unfit(world, job)]
     kept = good[: len(wanted)]
@@ -302,7 +295,7 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
     in_daemons_place = world.call.by_daemon or (world.call.link and world.chain.via.daemon)
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
-        if kind == SUCCESSOR and in_daemons_place and slot_of(world, job) <= world.now:
+        if kind is LinkKind.SUCCESSOR and in_daemons_place and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), _WAITS)
         elif (start := begins(world, job)) is None or abs(start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)

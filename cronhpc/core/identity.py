@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from cronhpc.core.model import (
     CLOCKS_APART,
+    LINK_WORDS,
     TOKEN,
     UNLISTED,
     ClaimState,
@@ -21,6 +22,7 @@ from cronhpc.core.model import (
     Job,
     JobEnd,
     Key,
+    LinkKind,
     LinkRecord,
     Obstacle,
     Result,
@@ -106,8 +108,8 @@ class Records:
         for job_id, link in world.links.items():
             self._add(job_id, _Record(Owner(link=link), link.at, link.at))
         if world.call.link and world.call.link not in world.links:
-            this_link = LinkRecord("spare" if world.kept.spare == world.call.link else "link", 0, "")
-            self._add(world.call.link, _Record(Owner(link=this_link), 0, 0))
+            kind = LinkKind.SPARE if world.kept.spare == world.call.link else LinkKind.SUCCESSOR
+            self._add(world.call.link, _Record(Owner(link=LinkRecord(kind, 0, "")), 0, 0))
         for series in world.series:
             if series.newest:
                 self._add(series.newest, _Record(Owner(entry_id(series.entry.name)), 0, series.at))
@@ -189,7 +191,7 @@ class Records:
     def _says(self, owner: Owner, job: Job) -> bool:
         """Whether the job's own comment says the same."""
         first = self._token(job)[0]
-        return first == str(owner.key) if owner.key is not None else bool(owner.link) and first in {"link", "spare"}
+        return first == str(owner.key) if owner.key is not None else bool(owner.link) and first in LINK_WORDS
 
     # --- by token
 
@@ -200,16 +202,17 @@ class Records:
     def by_token(self, job: Job) -> Owner | None:
         """What the comment says, where nothing else about the job speaks against it: comments are copied, too."""
         first, *words = self._token(job)
-        if first in {"link", "spare"}:
-            owner = Owner(link=_link(first, words, job))
+        if first in LINK_WORDS:
+            owner = Owner(link=_link(LINK_WORDS[first], words, job))
         elif (key := Key.of(first)) is not None and self._in_time(key, job):
             owner = Owner(key.entry, key)
         elif job.command and (link := re.search(_LINK, job.command)):  # a site has replaced the comment
             if link[2] == self.directory_id:
-                return Owner(link=LinkRecord(link[1], job.start or 0, link[3]))
+                return Owner(link=LinkRecord(LINK_WORDS[link[1]], job.start or 0, link[3]))
             if job.name not in self._names:
                 return None
-            return Owner(link=_link("spare" if job.name == self._names[1] else "link", [], job))
+            kind = LinkKind.SPARE if job.name == self._names[1] else LinkKind.SUCCESSOR
+            return Owner(link=_link(kind, [], job))
         else:
             return None
         return owner if self._alike(owner, job) else None
@@ -242,7 +245,7 @@ class Records:
     def _with_words(self, owner: Owner, job: Job) -> Owner:
         """A link's comment is newer than its record where a tick has moved it."""
         first, *words = self._token(job)
-        return Owner(link=_link(first, words, job)) if owner.link and first in {"link", "spare"} else owner
+        return Owner(link=_link(LINK_WORDS[first], words, job)) if owner.link and first in LINK_WORDS else owner
 
     def _alike(self, owner: Owner, job: Job) -> bool:
         """Whether the job's log, script or name is what we gave it; yes where nothing of that is known."""
@@ -262,7 +265,7 @@ def _of_claim(claim: Claim) -> _Record:
     return _Record(Owner(claim.key.entry, claim.key), since, max(claim.recorded or 0, claim.at))
 
 
-def _link(kind: str, words: Sequence[str], job: Job) -> LinkRecord:
+def _link(kind: LinkKind, words: Sequence[str], job: Job) -> LinkRecord:
     at = int(words[0]) if words and words[0].isdecimal() else job.start or 0
     return LinkRecord(kind, at, words[1] if len(words) > 1 else "")
 
@@ -288,7 +291,7 @@ def is_link(world: World, job: Job) -> bool:
     if owner is not None:
         return owner.link is not None
     words = job.own_comment.partition(TOKEN)[2].partition("/")[2]
-    says = words.startswith(("link ", "spare ")) or bool(job.command and re.search(_LINK, job.command))
+    says = words.partition(" ")[0] in LINK_WORDS or bool(job.command and re.search(_LINK, job.command))
     return says and (not job.name or job.name.startswith("cronhpc-"))
 
 

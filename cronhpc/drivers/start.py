@@ -25,6 +25,7 @@ from cronhpc.core.model import (
     Done,
     LeaveCause,
     LeaveChain,
+    LinkKind,
     Obstacle,
     Problem,
     Reason,
@@ -86,7 +87,7 @@ class Started:
 
 def _is_spare(outcome: Outcome) -> bool:
     decision = outcome.decision
-    return isinstance(decision, SubmitLink) and decision.kind == chain.SPARE and outcome.done is Done.REFUSED
+    return isinstance(decision, SubmitLink) and decision.kind is LinkKind.SPARE and outcome.done is Done.REFUSED
 
 
 def start(
@@ -362,7 +363,9 @@ def links_gone(site: Site, now: int) -> bool:
     An administrator's word stands, and so does what `start` has set up on another cluster. Raises BatchError, OSError,
     StateError.
     """
-    if site.batch.dialect.runs_here or any(link.kind == "link" or not job.waits for job, link in _links(site)):
+    if site.batch.dialect.runs_here or any(
+        link.kind is LinkKind.SUCCESSOR or not job.waits for job, link in _links(site)
+    ):
         return False
     world = read_world(site, now).world  # a list without them is looked into before it is believed
     links = chain.Links.of(world)

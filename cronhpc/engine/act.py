@@ -11,16 +11,8 @@ from functools import partial
 
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Submission, Unreachable
 from cronhpc.core import model
-from cronhpc.core.chain import (
-    SPARE,
-    bad_nodes_text,
-    comment_words,
-    link_comment,
-    link_exclude,
-    link_options,
-    record_of,
-)
-from cronhpc.core.model import Decision, Done, Job, Obstacle, Outcome, Plan, token
+from cronhpc.core.chain import bad_nodes_text, comment_words, link_comment, link_exclude, link_options
+from cronhpc.core.model import Decision, Done, Job, LinkKind, LinkRecord, Obstacle, Outcome, Plan, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
 from cronhpc.engine.submit import Progress, Submitter
@@ -170,7 +162,7 @@ class Actor:
             self.progress.note(link, Done.FAILED, self.link_refused)
             return None
         chain, settings = self.world.chain, self.site.settings
-        own = record_of(link.kind, link.at, chain.fingerprint, self.progress.clock)
+        own = LinkRecord(link.kind, link.at, chain.fingerprint, self.progress.clock)
         comment = token(self.world.directory_id, comment_words(own))
         comment += link_comment(settings)
         exclude = link_exclude(settings, [bad.node for bad in chain.bad_nodes])
@@ -190,7 +182,7 @@ class Actor:
                 exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
             )
         except AtSubmitLimit as error:
-            if link.kind != SPARE:
+            if link.kind is not LinkKind.SPARE:
                 raise
             self.progress.failed(error)  # a site that takes two jobs at a time: it goes on without a spare
             self.progress.note(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
@@ -201,13 +193,13 @@ class Actor:
         self.progress.note(link, Done.OK, job_id=job_id)
         return None
 
-    def _submitted_meanwhile(self, kind: str) -> str:
+    def _submitted_meanwhile(self, kind: LinkKind) -> str:
         """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
         with suppress(OSError):
             links = scheduler.links(self.site.paths).items()
             listed = {job.id for job in self.world.listed}
             before = listed | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
-            return next((job_id for job_id, link in links if link.kind == kind and job_id not in before), "")
+            return next((job_id for job_id, link in links if link.kind is kind and job_id not in before), "")
         return ""
 
     def _let_begin(self, job_id: str, at: int) -> None:
@@ -219,7 +211,7 @@ class Actor:
             self.site.batch.cancel([job_id])
             raise
 
-    def _remember_link(self, job_id: str, link: model.LinkRecord) -> None:
+    def _remember_link(self, job_id: str, link: LinkRecord) -> None:
         """A disk that refuses it is no reason to fail: it has its comment and its name as well."""
         self.linked.add(job_id)
         with suppress(OSError):
@@ -237,14 +229,13 @@ class Actor:
     def _link_submission(self, link: model.SubmitLink, comment: str, exclude: str) -> Submission:
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
-        spare = link.kind == SPARE
         options = link_options(self.site.settings, chain.via)
         whose = f"{self.world.directory_id}/{chain.fingerprint}"
         return Submission(
             script=str(paths.script),
-            arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes), whose),
+            arguments=(str(link.at), link.kind.word, "0", bad_nodes_text(chain.bad_nodes), whose),
             options=(*options, f"--exclude={exclude}") if exclude else options,
-            job_name=model.link_names(self.world.directory_id)[spare],
+            job_name=model.link_names(self.world.directory_id)[link.kind is LinkKind.SPARE],
             comment=comment,
             output="/dev/null",
             chdir="/",

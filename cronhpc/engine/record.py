@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Done,
     EntryState,
     Key,
+    LinkKind,
     Problem,
     Reason,
     Result,
@@ -88,7 +89,7 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
 def _note_successor(paths: Paths, outcomes: Iterable[Outcome]) -> None:
     """A first link that fails before it notes a successor of its own was on a node that could not run it."""
     for each in outcomes:
-        if isinstance(each.decision, model.SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
+        if isinstance(each.decision, model.SubmitLink) and each.decision.kind is LinkKind.SUCCESSOR and each.job_id:
             with suppress(OSError):
                 scheduler.remember_successor(paths, each.job_id)
 
@@ -360,19 +361,22 @@ class _Keeper:
             kept.due = scheduler.due_file(self.site.paths, kept.due)
         fits = any(isinstance(outcome.decision, model.Submit) and outcome.job_id for outcome in self.outcomes)
         kept.job_limit = identity.job_limit(self.world, self.outcomes)
-        links = {"successor": kept.successor, "spare": kept.spare}
+        links = {LinkKind.SUCCESSOR: kept.successor, LinkKind.SPARE: kept.spare}
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
                 if outcome.job_id:
                     links[decision.kind] = outcome.job_id
-                if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
+                if decision.kind is LinkKind.SPARE and outcome.done in {
+                    Done.OK,
+                    Done.REFUSED,
+                }:  # refused: a limit of the site
                     kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, False
             elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and not fits and chain.fills_the_limit(self.world):
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 links[decision.kind] = decision.job_id
-        kept.successor, kept.spare = links["successor"], links["spare"]
+        kept.successor, kept.spare = links[LinkKind.SUCCESSOR], links[LinkKind.SPARE]
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
         self._tell()
         if self.site.settings.alerts_ping:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cronhpc.core import model
-from cronhpc.core.model import LinkRecord, Started, decode
+from cronhpc.core.model import LINK_WORDS, LinkRecord, Started, decode
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.dialect import DIALECTS, Dialect
 from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, retried, write_json
@@ -188,7 +188,7 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
         return records
     for name in filter(str.isdecimal, names):
         if match := re.fullmatch(_LINK, _noted(paths, f"links/{name}")):
-            records[name] = LinkRecord(match[1], int(match[2]), match[3], int(match[4]))
+            records[name] = LinkRecord(LINK_WORDS[match[1]], int(match[2]), match[3], int(match[4]))
     return records
 
 
@@ -198,7 +198,7 @@ _LINK = r"(link|spare)\s+([0-9]+)\s+(\S+)\s+([0-9]+)"  # kind, slot, fingerprint
 def remember_link(paths: Paths, job_id: str, link: LinkRecord) -> None:
     """Write down that `job_id` is a link. Raises OSError."""
     (paths.scheduler / "links").mkdir(mode=0o755, exist_ok=True)
-    _note(paths, f"links/{job_id}", f"{link.kind} {link.slot} {link.fingerprint or '-'} {link.at}")
+    _note(paths, f"links/{job_id}", f"{link.kind.word} {link.slot} {link.fingerprint or '-'} {link.at}")
 
 
 def forget_links(paths: Paths, job_ids: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from cronhpc.core.model import (
     Done,
     Fault,
     LeaveChain,
+    LinkKind,
     MoveLink,
     Reason,
     Result,
@@ -38,14 +39,14 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool
     """What is known of the chain, the tick's own doings included."""
     of_chain = links.Links.of(world)
     chain = world.chain
-    known = {links.SUCCESSOR: _link(of_chain.successors), links.SPARE: _link(of_chain.spares)}
+    known = {LinkKind.SUCCESSOR: _link(of_chain.successors), LinkKind.SPARE: _link(of_chain.spares)}
     ahead = [job.start for job in of_chain.successors]
     for outcome in outcomes:
         decision = outcome.decision
         if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
             job = outcome.job_id or (decision.job_id if isinstance(decision, MoveLink) else None)
             known[decision.kind] = Link(job, decision.at, "")
-            if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
+            if isinstance(decision, SubmitLink) and decision.kind is LinkKind.SUCCESSOR:
                 ahead.append(decision.at)
     rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
     on_hold = rest or chain.on_hold
@@ -63,8 +64,8 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool
         runs_ahead=runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.via.runs_ahead else 0,
         last_tick=last,
         running=running[0] if running else None,
-        next=known[links.SUCCESSOR],
-        spare=known[links.SPARE],
+        next=known[LinkKind.SUCCESSOR],
+        spare=known[LinkKind.SPARE],
         on_hold=on_hold if (chain.wanted or rest) and not running else "",
         no_spare=world.kept.no_spare if chain.wanted else "",
         ahead=Ahead(len(ahead), max(filter(None, ahead), default=None)) if chain.prequeue > 1 else None,

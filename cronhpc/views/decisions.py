@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
-from cronhpc.core.model import Decision, Done, Job, Outcome, Reason, command, joined
+from cronhpc.core.model import Decision, Done, Job, LinkKind, Outcome, Reason, command, joined
 from cronhpc.core.model.decode import epoch, iso
 from cronhpc.core.stop import ALL
 from cronhpc.cron.values import dataclass, grouped
@@ -194,7 +194,7 @@ _WORDS = {kind.name: kind.words for kind in _KINDS.values()}
 
 
 _SOON = 60  # seconds
-_LINKS = {"successor": "scheduler", "spare": "spare"}
+_LINKS = {LinkKind.SUCCESSOR: "scheduler", LinkKind.SPARE: "spare"}
 
 
 def not_done(outcome: Outcome) -> str:

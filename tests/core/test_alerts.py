@@ -10,7 +10,7 @@ import pytest
 
 from cronhpc.core import alerts, model
 from cronhpc.core.alerts import Alert, Condition
-from cronhpc.core.model import Done, EntryState, JobEnd, Outcome, Reason, Result, World
+from cronhpc.core.model import Done, EntryState, JobEnd, LinkKind, Outcome, Reason, Result, World
 from cronhpc.store import damage
 from tests.worlds import at, chain, entry, job, key, link, switch, world
 
@@ -224,7 +224,7 @@ def events(one: World, *outcomes: Outcome) -> list[tuple[str, str]]:
     return [(each.kind, each.text) for each in alerts.events(one, outcomes, {}, {})]
 
 
-SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor", lost=True)
+SUBMITTED = model.SubmitLink(LinkKind.SUCCESSOR, at("15:00"), "there is no successor", lost=True)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor", 
             id="a link that a tick had to submit",
         ),
         pytest.param(outcome(SUBMITTED, Done.PASSING), [], id="one that could not be submitted"),
-        pytest.param(outcome(replace(SUBMITTED, kind="spare"), job_id="9"), [], id="a spare is nothing lost"),
+        pytest.param(outcome(replace(SUBMITTED, kind=LinkKind.SPARE), job_id="9"), [], id="a spare is nothing lost"),
         pytest.param(
             outcome(replace(SUBMITTED, why="instead of job 7", lost=False), job_id="9"),
             [],

@@ -30,6 +30,7 @@ from cronhpc.core.model import (
     Job,
     JobEnd,
     Key,
+    LinkKind,
     LinkRecord,
     MoveLink,
     Outcome,
@@ -40,6 +41,7 @@ from cronhpc.core.model import (
     Scope,
     Settings,
     Skip,
+    Still,
     Stop,
     Submit,
     SubmitLink,
@@ -942,10 +944,10 @@ def test_a_link_that_is_not_listed_yet_goes_with_the_others_when_the_scheduler_i
     seen = linked(SPARE)
     seen = replace(seen, chain=replace(seen.chain, wanted=False, stopped=True))
     recent = {
-        "21": LinkRecord("link", seen.now + 60, "f", seen.now - 20),
-        "22": LinkRecord("spare", seen.now + 90, "f", seen.now - 20),
-        "23": LinkRecord("link", seen.now + 60, "f", seen.now - 500),
-        "24": LinkRecord("link", seen.now - 10, "f", seen.now - 20),
+        "21": LinkRecord(LinkKind.SUCCESSOR, seen.now + 60, "f", seen.now - 20),
+        "22": LinkRecord(LinkKind.SPARE, seen.now + 90, "f", seen.now - 20),
+        "23": LinkRecord(LinkKind.SUCCESSOR, seen.now + 60, "f", seen.now - 500),
+        "24": LinkRecord(LinkKind.SUCCESSOR, seen.now - 10, "f", seen.now - 20),
     }
     decisions = list(core_chain.decide(replace(seen, links={**seen.links, **recent}), seen.now))
     assert [said(each) for each in decisions] == ["cancel spare 12", "cancel successor 21", "cancel spare 22"]
@@ -959,7 +961,7 @@ def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_lef
 def test_the_first_link_is_noted_so_that_its_failed_launch_is_known(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
-    kinds = (("spare", "70"), ("successor", "71"))
+    kinds = ((LinkKind.SPARE, "70"), (LinkKind.SUCCESSOR, "71"))
     outcomes = [Outcome(SubmitLink(kind, 100, ""), Done.OK, job_id=number) for kind, number in kinds]
     record._note_successor(paths, outcomes)
     assert scheduler.successor_noted(paths) == "71"
@@ -988,7 +990,7 @@ class Nodes:
 
 
 @pytest.mark.parametrize("refuses", [False, True], ids=["another node is there", "no other node is there"])
-@pytest.mark.parametrize("decision", [SubmitLink("successor", 100, ""), MoveLink("successor", "11", 100)])
+@pytest.mark.parametrize("decision", [SubmitLink(LinkKind.SUCCESSOR, 100, ""), MoveLink(LinkKind.SUCCESSOR, "11", 100)])
 def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
     tmp_path: Path,
     decision: SubmitLink | MoveLink,
@@ -1002,9 +1004,9 @@ def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
     assert batch.asked == ["cpu7", None][: 1 + refuses]
 
 
-@pytest.mark.parametrize("kind", ["successor", "spare"])
+@pytest.mark.parametrize("kind", LinkKind)
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["nobody else did", "another did since the queue was asked"])
-def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> None:  # noqa: FBT001 - a table's column
+def test_a_link_is_submitted_if(tmp_path: Path, kind: LinkKind, meanwhile: bool) -> None:  # noqa: FBT001 - a column
     """A tick that stood still, or went on beside another: what it read may be old."""
     batch = Nodes(refuses=False)
     paths = Paths(tmp_path)
@@ -1012,14 +1014,18 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
     site: Any = SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())
     seen = linked(
         facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
-        links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1, fresh=True)},
+        links={
+            "9": LinkRecord(LinkKind.SUCCESSOR, 1, "", 1),
+            "70": LinkRecord(LinkKind.SUCCESSOR, 1, "", 1, fresh=True),
+        },
     )
     actor = Actor(Progress(site, seen))
-    scheduler.remember_link(paths, "9", LinkRecord("spare" if kind == "spare" else "link", 1, "", 1))
-    scheduler.remember_link(paths, "10", LinkRecord("link", 1, "", 1))
-    scheduler.remember_link(paths, "69", LinkRecord("spare" if kind == "successor" else "link", 1, "", 1))
+    (other,) = {*LinkKind} - {kind}
+    scheduler.remember_link(paths, "9", LinkRecord(kind, 1, "", 1))
+    scheduler.remember_link(paths, "10", LinkRecord(LinkKind.SUCCESSOR, 1, "", 1))
+    scheduler.remember_link(paths, "69", LinkRecord(other, 1, "", 1))
     if meanwhile:
-        scheduler.remember_link(paths, "70", LinkRecord("link" if kind == "successor" else "spare", 1, "", 1))
+        scheduler.remember_link(paths, "70", LinkRecord(kind, 1, "", 1))
     assert actor._link(SubmitLink(kind, 100, "there is none")) is None
     assert actor.progress.outcomes == [
         Outcome(SubmitLink(kind, 100, "there is none"), Done.OK, job_id="70" if meanwhile else "71")
@@ -1063,13 +1069,15 @@ class Dropping:
         pytest.param("9", "release", ["move 71 100", "release 71", "cancel 71"], id="it could not be released"),
     ],
 )
-@pytest.mark.parametrize("kind", ["successor", "spare"])
-def test_what_a_tick_submits_as_a_link(tmp_path: Path, kind: str, drops: str, fails: str, asked: list[str]) -> None:
+@pytest.mark.parametrize("kind", LinkKind)
+def test_what_a_tick_submits_as_a_link(
+    tmp_path: Path, kind: LinkKind, drops: str, fails: str, asked: list[str]
+) -> None:
     paths, batch = Paths(tmp_path), Dropping(fails)
     paths.scheduler.mkdir()
     site: Any = SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings(), uid=1000)
     actor = Actor(Progress(site, linked(facts={"drops_begin": drops})))
-    words, name = ("spare", f"cronhpc-{ID}-spare") if kind == "spare" else ("link", f"cronhpc-{ID}")
+    words, name = ("spare", f"cronhpc-{ID}-spare") if kind is LinkKind.SPARE else ("link", f"cronhpc-{ID}")
     if fails:
         with pytest.raises(Refused):
             actor._link(SubmitLink(kind, 100, ""))
@@ -1081,7 +1089,7 @@ def test_what_a_tick_submits_as_a_link(tmp_path: Path, kind: str, drops: str, fa
     assert (job.job_name, job.output, job.chdir, job.begin) == (name, "/dev/null", "/", 100)
     assert (job.held, job.no_requeue) == (bool(drops), True)
     assert job.comment.startswith(f"cronhpc={ID}/{words} 100 {PRINT}")
-    assert scheduler.links(paths) == ({} if fails else {"71": LinkRecord(words, 100, PRINT, at("15:00:05"))})
+    assert scheduler.links(paths) == ({} if fails else {"71": LinkRecord(kind, 100, PRINT, at("15:00:05"))})
 
 
 @pytest.mark.parametrize(
@@ -1209,7 +1217,7 @@ _SENT, _RELEASED = replace(_HELD, state=ClaimState.RELEASING), replace(_HELD, st
 _ENDED = replace(_RELEASED, state=ClaimState.FINISHED, job_end=DONE)
 _GONE = None
 _AGAIN, _RELEASE, _FINISH = Submit(entry(), K, Reason.AGAIN), Release(K, "7"), Finish(K, "e", DONE)
-_CANCEL, _AHEAD = Cancel("7", "a switch", K), Cancel("7", "its entry is gone", K, only="ahead")
+_CANCEL, _AHEAD = Cancel("7", "a switch", K), Cancel("7", "its entry is gone", K, only=Still.AHEAD)
 _WITHDRAW = Withdraw(K, "e", "7", "edited")
 
 
@@ -1255,7 +1263,9 @@ MEANWHILE: dict[str, tuple[Decision, Claim | None, Claim | None, str]] = {
     "a twin is cancelled": (_CANCEL, of_job(_HELD, "8"), of_job(_RELEASED, "8"), ""),
     "a job of a slot that was dealt with is cancelled": (_CANCEL, _GONE, _GONE, ""),
     "cancelled ahead of its slot, which has come": (_AHEAD, _RELEASED, _RELEASED, "its slot has come"),
-    "one that can never start is cancelled, whatever its step": (replace(_AHEAD, only="pending"), _HELD, _RELEASED, ""),
+    "one that can never start is cancelled, whatever its step": (
+        replace(_AHEAD, only=Still.PENDING), _HELD, _RELEASED, ""
+    ),
     "taken back, and its slot has come": (_WITHDRAW, _RELEASED, _RELEASED, "its slot has come"),
     "was taken back before its slot came": (replace(_WITHDRAW, gone=True), _RELEASED, _RELEASED, ""),
     "was taken back, and was submitted anew": (

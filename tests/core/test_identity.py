@@ -16,6 +16,7 @@ from cronhpc.core.model import (
     Finish,
     Job,
     KeepLink,
+    LinkKind,
     LinkRecord,
     Series,
     Submit,
@@ -188,8 +189,8 @@ def test_of_a_script_that_names_its_own_log_script_name_and_time_do() -> None:
 
 
 KNOWN = {
-    "10": LinkRecord("link", at("15:00"), PRINT, at("14:00")),
-    "11": LinkRecord("spare", at("15:30"), PRINT, at("14:00")),
+    "10": LinkRecord(LinkKind.SUCCESSOR, at("15:00"), PRINT, at("14:00")),
+    "11": LinkRecord(LinkKind.SPARE, at("15:30"), PRINT, at("14:00")),
 }
 GOOD = (link(10, "15:00"), link(11, "15:30", "spare"))
 

@@ -13,7 +13,7 @@ import pytest
 from cronhpc.cli.chain import is_stale
 from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
-from cronhpc.core.model import Job, LinkRecord, Queue, Started, Way
+from cronhpc.core.model import Job, LinkKind, LinkRecord, Queue, Started, Way
 from cronhpc.store.files import Paths
 from cronhpc.store.scheduler import (
     expect,
@@ -140,7 +140,7 @@ def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
     shell.environ["PATH"] = f"{folder}:{shell.environ['PATH']}"
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\nscheduler: {timeout: 30s}\n")
     mark_started(paths, replace(Started(via=Way.CHAIN, fingerprint="f00d", at=now), **how))
-    remember_link(paths, "71", LinkRecord("link", now + 3600, "f00d", now))
+    remember_link(paths, "71", LinkRecord(LinkKind.SUCCESSOR, now + 3600, "f00d", now))
     expect(paths, now, heard_until(now, 3600))
     assert looks(shell, now + 1) == stale
     assert (paths.scheduler / "seen").exists() != stale, "the login hook needs no further look for a while"
@@ -164,7 +164,7 @@ def test_a_spare_that_waits_alone_is_no_chain(
     paths, now = Paths(shell.cron), later()
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
     mark_started(paths, Started(via=Way.CHAIN, fingerprint="f00d", at=now - 9000))
-    for job_id, kind in (("71", "link"), ("72", "spare")):
+    for job_id, kind in (("71", LinkKind.SUCCESSOR), ("72", LinkKind.SPARE)):
         remember_link(paths, job_id, LinkRecord(kind, now + 3600, "f00d", now - 600))
     expect(paths, now, heard_until(now, 3600))
     jobs = [Job(each, state, submitted=now - 600) for each, state in {"72": "PENDING", **states}.items()]

@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     JobEnd,
     LeaveCause,
     LeaveChain,
+    LinkKind,
     LinkRecord,
     Outcome,
     Plan,
@@ -265,7 +266,10 @@ CHAIN: dict[str, Noted] = {
 def test_what_is_written_down_of_the_chain(tmp_path: Path, s: Noted) -> None:
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
-    records = {number: LinkRecord("link", NOW, "f", NOW - ago) for number, ago in (("7", 4000), ("8", 4000), ("9", 60))}
+    records = {
+        number: LinkRecord(LinkKind.SUCCESSOR, NOW, "f", NOW - ago)
+        for number, ago in (("7", 4000), ("8", 4000), ("9", 60))
+    }
     for number, record in records.items():
         scheduler.remember_link(paths, number, record)
     facts = {"jobs": (link(8, "15:00"),), "chain": chain(), "links": records, "successor": "8", **s.world}

@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Ends, Unreachable
 from cronhpc.core import chain as core_chain
-from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkRecord, Queue, Result, Started, Way, link_names
+from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkKind, LinkRecord, Queue, Result, Started, Way, link_names
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
 from cronhpc.store import scheduler
@@ -25,9 +25,9 @@ ENDED = {**WAITS, "JobState": "COMPLETED"}
 ANOTHERS = {**WAITS, "UserId": "bob(1001)"}
 STATELESS = {"JobName": "cronhpc-x"}  # Grid Engine's and PBS's words of one job do not tell its state
 AWAY: Mapping[str, str] = {}  # the question got no answer
-NEXT, SPARE = LinkRecord("link", at("16:00"), "f00d", 0), LinkRecord("spare", at("16:30"), "f00d", 0)
+NEXT, SPARE = LinkRecord(LinkKind.SUCCESSOR, at("16:00"), "f00d", 0), LinkRecord(LinkKind.SPARE, at("16:30"), "f00d", 0)
 NEXT_JOB = link(11, "16:00")
-BEGUN = LinkRecord("link", at("14:00"), "f00d", 0)
+BEGUN = LinkRecord(LinkKind.SUCCESSOR, at("14:00"), "f00d", 0)
 
 LISTS = [
     pytest.param({"11": (5, WAITS)}, ["11"], [], "", id="its own successor, of five seconds ago: a tick goes on"),
@@ -109,13 +109,16 @@ def test_the_instant_that_a_link_stands_for_is_what_its_comment_or_record_says_e
     silent = replace(said, comment="", name="else")
     assert core_chain.slot_of(w, silent) == at("16:20")
     assert core_chain.slot_of(w, replace(silent, start=None)) == 0
-    recorded = replace(w, links={"11": LinkRecord("link", at("17:00"), "f00d", at("15:00"))})
+    recorded = replace(w, links={"11": LinkRecord(LinkKind.SUCCESSOR, at("17:00"), "f00d", at("15:00"))})
     assert core_chain.slot_of(
         recorded, replace(silent, submitted=at("15:00"), name=link_names(w.directory_id)[0])
     ) == at("17:00")
 
 
-OLD, SLOT = LinkRecord("link", at("14:00"), "f00d", 0), LinkRecord("link", at("14:40"), "f00d", 0)
+OLD, SLOT = (
+    LinkRecord(LinkKind.SUCCESSOR, at("14:00"), "f00d", 0),
+    LinkRecord(LinkKind.SUCCESSOR, at("14:40"), "f00d", 0),
+)
 KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:40"), ended=at("14:41"), node="cpu1")
 WELL, CANCELLED = JobEnd(Result.OK, ended=at("14:41")), JobEnd(Result.CANCELLED, ended=at("14:41"))
 SHOWN = link(8, "14:40", status="FAILED", nodes="cpu1", ended=at("14:41"))

@@ -34,6 +34,7 @@ from cronhpc.core.model import (
     SchedulerState,
     Settings,
     Skip,
+    Still,
     Submit,
     Withdraw,
 )
@@ -135,7 +136,7 @@ SITUATIONS: dict[str, Situation] = {
         fails=Unreachable("no answer"),
     ),
     "one that waits for a slot to come: cancelled": Situation(
-        (Cancel("7", "its entry is gone", LATER, only="ahead"),),
+        (Cancel("7", "its entry is gone", LATER, only=Still.AHEAD),),
         (RELEASED, "7"),
         (RELEASED, "7"),
         "ok",
@@ -143,10 +144,14 @@ SITUATIONS: dict[str, Situation] = {
         "7",
     ),
     "its slot has come: left": Situation(
-        (Cancel("7", "its entry is gone", K, only="ahead"),), (RELEASED, "7"), (RELEASED, "7"), "refused", "released 7"
+        (Cancel("7", "its entry is gone", K, only=Still.AHEAD),),
+        (RELEASED, "7"),
+        (RELEASED, "7"),
+        "refused",
+        "released 7",
     ),
     "one that can never start was released: cancelled": Situation(
-        (Cancel("7", "never", K, only="pending"),), (RELEASED, "7"), (RELEASED, "7"), "ok", "released 7", "7"
+        (Cancel("7", "never", K, only=Still.PENDING),), (RELEASED, "7"), (RELEASED, "7"), "ok", "released 7", "7"
     ),
     "a job is found for a claim: recorded": Situation(
         (Adopt(K, "7"),), (CLAIMED, None), (CLAIMED, None), "ok", "submitted 7"

@@ -30,6 +30,7 @@ from cronhpc.core.model import (
     Job,
     JobEnd,
     Key,
+    LinkKind,
     LinkRecord,
     Outcome,
     Plan,
@@ -627,7 +628,7 @@ def test_stop_ends_by_its_id_what_is_in_this_cluster_s_queue(root: Path, cluster
     site = site_of(root, fake := Fake([job(8)]))
     fake.cluster_name = lambda: cluster  # type: ignore[attr-defined]
     scheduler.mark_started(site.paths, Started(Way.CHAIN, "f00d", at=NOW - 600, cluster="alps"))
-    scheduler.remember_link(site.paths, "11", LinkRecord("link", NOW + 600, "f00d", NOW - 20))
+    scheduler.remember_link(site.paths, "11", LinkRecord(LinkKind.SUCCESSOR, NOW + 600, "f00d", NOW - 20))
     for _ in range(2):
         stopped = start.stop(site, {}, lambda: NOW)
         assert stopped.ok

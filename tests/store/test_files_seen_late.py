@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, EntryState, Key, LinkRecord, Problem, Started, Way
+from cronhpc.core.model import ClaimState, EntryState, Key, LinkKind, LinkRecord, Problem, Started, Way
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths, is_listed, read_json, read_listed
@@ -140,9 +140,9 @@ def test_a_link_whose_record_cannot_be_opened_yet_is_left_to_its_comment(tmp_pat
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
     for job_id in ("7", "8"):
-        scheduler.remember_link(paths, job_id, LinkRecord("link", 60, "f00d", 60))
+        scheduler.remember_link(paths, job_id, LinkRecord(LinkKind.SUCCESSOR, 60, "f00d", 60))
     unseen(paths.scheduler / "links" / "7")
-    assert scheduler.links(paths) == {"8": LinkRecord("link", 60, "f00d", 60)}
+    assert scheduler.links(paths) == {"8": LinkRecord(LinkKind.SUCCESSOR, 60, "f00d", 60)}
 
 
 def test_a_machine_that_looked_before_the_first_start_knows_that_it_was_called(shell: Shell, unseen: Unseen) -> None:

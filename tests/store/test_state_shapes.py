@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.local import Local, supervisor
-from cronhpc.core.model import EntryState, HistoryRow, Job, JobEnd, Key, LinkRecord, Result, decode
+from cronhpc.core.model import EntryState, HistoryRow, Job, JobEnd, Key, LinkKind, LinkRecord, Result, decode
 from cronhpc.store import history, lease, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths, sweep
@@ -437,8 +437,8 @@ def test_the_table_knows_every_field_that_is_kept_of_an_entry() -> None:
 
 
 LINKS = {
-    "71": ("link 1795834800 f00d 1795831980\n", LinkRecord("link", 1795834800, "f00d", 1795831980)),
-    "72": ("spare 1795834800 - 1795831980", LinkRecord("spare", 1795834800, "-", 1795831980)),
+    "71": ("link 1795834800 f00d 1795831980\n", LinkRecord(LinkKind.SUCCESSOR, 1795834800, "f00d", 1795831980)),
+    "72": ("spare 1795834800 - 1795831980", LinkRecord(LinkKind.SPARE, 1795834800, "-", 1795831980)),
     "73": ("other 1795834800 f00d 1795831980\n", None),
     "74": ("link soon f00d 1795831980\n", None),
     "75": ("link 1795834800 f00d now\n", None),
@@ -458,7 +458,7 @@ def test_the_record_of_a_link_that_has_another_shape_is_none(tmp_path: Path) -> 
     (folder / "79").write_bytes(b"link 1 \xff\xfe 2\n")
     assert scheduler.links(paths) == {
         **{name: record for name, (_, record) in LINKS.items() if record},
-        "79": LinkRecord("link", 1, "\ufffd\ufffd", 2),
+        "79": LinkRecord(LinkKind.SUCCESSOR, 1, "\ufffd\ufffd", 2),
     }
 
 

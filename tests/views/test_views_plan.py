@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core import model
-from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result, Switches, Way
+from cronhpc.core.model import Key, LinkKind, Plan, Problem, Queue, Reason, Result, Switches, Way
 from cronhpc.core.plan import plan
 from cronhpc.views import decisions
 from cronhpc.views import plan as view
@@ -129,11 +129,11 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         "backup|finish|slot 04:00: failed, exit 1, again at 14:10",
     ),
     "a new successor": (
-        model.SubmitLink("successor", at("15:00"), "there is no successor"),
+        model.SubmitLink(LinkKind.SUCCESSOR, at("15:00"), "there is no successor"),
         "chain|submit|successor at 15:00: there is no successor",
     ),
     "one link too many": (
-        model.CancelLink("spare", "4713", "one spare too many beside job 4712"),
+        model.CancelLink(LinkKind.SPARE, "4713", "one spare too many beside job 4712"),
         "chain|cancel|spare job 4713: one spare too many beside job 4712",
     ),
     "the chain is left alone": (

@@ -171,11 +171,26 @@ class ChainFacts:
         return self.wanted and self.via.links
 
 
+class LinkKind(StrEnum):
+    """What a link is: the next one to come, or the one behind it."""
+
+    SUCCESSOR = "successor"
+    SPARE = "spare"
+
+    @property
+    def word(self) -> str:
+        """As its job's comment, its arguments and its record say it."""
+        return "spare" if self is LinkKind.SPARE else "link"
+
+
+LINK_WORDS = {kind.word: kind for kind in LinkKind}
+
+
 @dataclass(frozen=True, slots=True)
 class LinkRecord:
     """A link as the one who submitted it wrote it down, beside its job id."""
 
-    kind: str  # "link" | "spare"
+    kind: LinkKind
     slot: int  # the instant that it stands for
     fingerprint: str  # of the text that it holds
     at: int = 0  # when it was written down
@@ -446,6 +461,14 @@ class Release:
     marked: bool = False
 
 
+class Still(StrEnum):
+    """What a job must be, right before it is cancelled."""
+
+    HELD = "held"
+    AHEAD = "ahead"  # its slot has not come
+    PENDING = "pending"
+
+
 @dataclass(frozen=True, slots=True)
 class Cancel:
     """Cancel a job of ours: a late twin, one that can never start, one ahead whose entry is gone or changed."""
@@ -453,7 +476,7 @@ class Cancel:
     job_id: str
     why: str
     key: Key
-    only: str = "held"  # what it must still be: held | ahead (its slot has not come) | pending
+    only: Still = Still.HELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +506,7 @@ class Finish:
 class KeepLink:
     """A successor or spare stays as it is."""
 
-    kind: str  # successor | spare
+    kind: LinkKind
     job_id: str
     at: int
     detail: str = ""
@@ -493,7 +516,7 @@ class KeepLink:
 class SubmitLink:
     """A successor or spare is missing; `lost`: none of its kind was in the queue."""
 
-    kind: str
+    kind: LinkKind
     at: int
     why: str
     lost: bool = False
@@ -503,7 +526,7 @@ class SubmitLink:
 class MoveLink:
     """A successor or spare starts at another time."""
 
-    kind: str
+    kind: LinkKind
     job_id: str
     at: int
 
@@ -512,7 +535,7 @@ class MoveLink:
 class CancelLink:
     """One link too many, or one that cannot serve."""
 
-    kind: str
+    kind: LinkKind
     job_id: str
     why: str
 
