@@ -451,17 +451,19 @@ class Submitter:
             return
         self._look_at_submissions(rows)
         planted = {row.key: log for row in rows if (log := self._planted(row))}
-        ours: list[Submit | Release] = []
         sending: list[Submit | Release] = []
         try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
             self.claims.sync()
-            ours = [row for row in self._ours(rows) if not self._begun(row, planted)]
-            ready = self._not_stopped([row for row in ours if not self._led_astray(row, planted)])
+            ours = self._ours(rows)
+            for row in ours:
+                if row.key in planted:
+                    self._not_its_own(row, planted[row.key])
+            ready = self._not_stopped([row for row in ours if row.key not in planted])
             sending = self._ours([row for row in ready if self._releasing(row)])
             if sending:
                 self.claims.sync()
         except OSError as error:
-            self._unreleased(ours or rows, f"is held: {_disk_words(error)}")
+            self._unreleased(rows, f"is held: {_disk_words(error)}")
         else:
             self._send(sending)
 
@@ -520,38 +522,29 @@ class Submitter:
         begin = row.key.slot if isinstance(row, Release) else row.begin or 0
         return begin if begin > self.world.now and not row.key.by_hand else 0  # by hand: a clock ahead of ours says so
 
-    def _begun(self, row: Submit | Release, planted: Mapping[Key, Path]) -> bool:
-        """Its user has released it before us, so that its log is its own. Raises OSError."""
-        if row.key not in planted:
-            return False
+    def _not_its_own(self, row: Submit | Release, log: Path) -> None:
+        """What stands where its log is to be made was planted: Slurm would follow a link, and cut off its target.
+
+        Unless its user has released it before us, so that its log is its own. Raises OSError.
+        """
+        job_id, begun = self._job_id(row), False
         try:
             jobs = self.site.batch.queue().jobs
+            begun = any(job.state != "PENDING" for job in jobs if job.id == job_id)
         except BatchError as error:
             self.progress.failed(error)
-            return False
-        if all(job.state == "PENDING" for job in jobs if job.id == self._job_id(row)):
-            return False
-        for step in (ClaimState.RELEASING, ClaimState.RELEASED):
-            self.claims.step(row.key, step)
-        self.progress.note(row, Done.OK, "somebody else has released it", self._job_id(row))
-        return True
-
-    def _led_astray(self, row: Submit | Release, planted: Mapping[Key, Path]) -> bool:
-        """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target."""
-        log, job_id = planted.get(row.key), self._job_id(row)
-        if log is None:
-            return False
+        if begun:
+            for step in (ClaimState.RELEASING, ClaimState.RELEASED):
+                self.claims.step(row.key, step)
+            self.progress.note(row, Done.OK, "somebody else has released it", job_id)
+            return
         why = f"{log} was there before the run: somebody put it there. Remove it: rm {log}"
         if self._cancel_held(job_id):
-            self.progress.end([Finish(row.key, self._name(row), JobEnd(Result.REFUSED, detail=why))])
+            name = self.progress.planned[row.key].name
+            self.progress.end([Finish(row.key, name, JobEnd(Result.REFUSED, detail=why))])
             self.progress.note(row, Done.FAILED, why, job_id)
         else:
             self.progress.note(row, Done.REFUSED, f"{why}. Job {job_id} stays unreleased", job_id)
-        return True
-
-    def _name(self, row: Submit | Release) -> str:
-        entry = self.world.entries_by_id().get(row.key.entry)
-        return entry.name if entry is not None else ""
 
     def _planted(self, row: Submit | Release) -> Path | None:
         """A file under the log's name of a job that has not begun; a script that names its own log minds it itself."""
@@ -631,7 +624,8 @@ class Submitter:
         ready = []
         ended: list[Finish] = []
         for row in rows:
-            entry, job_id = world.entries_by_id().get(row.key.entry), self._job_id(row)
+            entry, claim = world.entries_by_id().get(row.key.entry), self.progress.planned[row.key]
+            job_id = claim.job_id or ""
             switch = switch_on(world, entry) if entry is not None else None
             if switch is None and not world.switches.unknown:
                 ready.append(row)
@@ -646,7 +640,7 @@ class Submitter:
                     with suppress(OSError):
                         self.claims.end_job(row.key, job_id)
                 else:
-                    ended.append(Finish(row.key, self._name(row), JobEnd(Result.STOPPED, detail=why)))
+                    ended.append(Finish(row.key, claim.name, JobEnd(Result.STOPPED, detail=why)))
             done = Done.REFUSED if switch else Done.PASSING
             self.progress.note(row, done, f"{why}: job {job_id} stays unreleased", job_id)
         self.progress.end(ended)
