@@ -181,12 +181,12 @@ cronhpc guard --warn-before-end 10m --signal USR1 -- python train.py
 
 def _guard(args: argparse.Namespace, console: Console) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
-    settings = Settings()
+    directory, settings = args.dir, Settings()
     with suppress(CronhpcError, OSError):  # nothing that is wrong with a cron directory keeps a job's command away
-        args.dir = console.named()
+        directory = console.named()
         settings = console.settings()
     files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file}
-    return guard.run(args, settings.kill_also, files)
+    return guard.run(args, directory, settings.kill_also, files)
 
 
 COMMANDS = {

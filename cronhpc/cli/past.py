@@ -206,20 +206,20 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     if args.name is None:
         return _runs_with_logs(args, console, paths)
     wanted = args.job or args.name
-    args.job = job_id(wanted) or args.job
-    task = wanted.partition("_")[2] if args.job else ""
-    args.name = entry_meant(args.name, console, paths)
-    logs = _logs(paths, args.name)
-    runs = _RunsAsRead(known_runs(console, paths, args.name))
-    run = runs.of_job(args.job) if args.job else runs.newest(console.now) if args.back == 1 else None
-    if run is not None and run.job not in {log.job for log in logs} and _has_its_log_here(args, console):
+    job = job_id(wanted) or args.job
+    task = wanted.partition("_")[2] if job else ""
+    name = entry_meant(args.name, console, paths)
+    logs = _logs(paths, name)
+    runs = _RunsAsRead(known_runs(console, paths, name))
+    run = runs.of_job(job) if job else runs.newest(console.now) if args.back == 1 else None
+    if run is not None and run.job not in {log.job for log in logs} and _has_its_log_here(name, console):
         if run.result in LIVE:
-            return _no_log_yet(run, logs, paths, args, console)
-        if not args.job and logs:
+            return _no_log_yet(run, logs, paths, console, follow=args.follow)
+        if not job and logs:
             console.complain(f"the newest run left no log: {_run_words(run, console)}")
-    chosen = _logs_of_run(logs, args, task)
+    chosen = _logs_of_run(logs, job, task, args.back)
     if not chosen:
-        return _no_log(args, console, logs)
+        return _no_log(name, job and wanted, args.back, console, logs)
     log, others = chosen[0], len(chosen) - 1
     run = runs.of_job(log.job) if console.as_json or console.is_terminal or others else None
     if others and not args.follow:  # of an array
@@ -227,7 +227,7 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         log = next((each for each in chosen if first and each.task == first), log)
     if console.as_json:
         text = "\n".join(_last_lines(log.path, args.lines)[0])
-        console.json({**_log_facts(log, paths, args.name), "run": run, "text": text})
+        console.json({**_log_facts(log, paths, name), "run": run, "text": text})
         return FINE
     if console.is_terminal:
         _say_which_log(run, log, others, console)
@@ -246,16 +246,12 @@ def _say_which_log(run: HistoryRun | None, log: Log, others: int, console: Conso
         console.say(f"task {log.task} of {others + 1}; another's: " + command("logs", f"{log.job}_TASK"))
 
 
-def _logs_of_run(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
+def _logs_of_run(logs: list[Log], job: str | None, task: str, back: int) -> list[Log]:
     """Of the run that is meant: of an array one a task, the last written to first."""
     by_run = _by_run(logs)
-    if not args.job:
-        return [*by_run.values()][args.back - 1] if args.back <= len(by_run) else []
-    chosen = by_run.get(args.job, [])
-    if task:
-        chosen = [log for log in chosen if log.task == task]
-        args.job = f"{args.job}_{task}"
-    return chosen
+    if not job:
+        return [*by_run.values()][back - 1] if back <= len(by_run) else []
+    return [log for log in by_run.get(job, []) if not task or log.task == task]
 
 
 def _by_run(logs: list[Log]) -> dict[str, list[Log]]:
@@ -283,9 +279,9 @@ class _RunsAsRead:
         return next((run for run in self._all() if run.job and slot_or_end(run) <= now), None)
 
 
-def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
+def _has_its_log_here(name: str, console: Console) -> bool:
     """Whether cronhpc names the logs of the entry; those of a series Slurm does."""
-    return any(each.name == args.name and each.output for each in console.entries())
+    return any(each.name == name and each.output for each in console.entries())
 
 
 def _run_words(run: HistoryRun, console: Console) -> str:
@@ -300,7 +296,7 @@ def _run_words(run: HistoryRun, console: Console) -> str:
     return f"{text.name(run.entry)}: job {run.job}{which}, {result_words(run)}{after}{where}"
 
 
-def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Namespace, console: Console) -> int:
+def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, console: Console, *, follow: bool) -> int:
     """Of a run that has not ended and has no log yet, beside `logs`: what it waits for. With -f its log is, too."""
     why = f": {run.detail}" if run.detail else ""
     if run.result == "running":
@@ -308,13 +304,13 @@ def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.N
     else:
         words = f"waits{why}; it has printed nothing yet" if run.result != "submitted" else "has printed nothing yet"
     state = f"job {run.job} {words}"
-    before = ". Before it: " + command("logs", args.name, options=("--job", logs[0].job)) if logs else ""
-    facts = {"entry": args.name, "job": run.job, "run": run, "log": None, "text": ""}
-    console.answer(facts, lambda: Advice(state, "." if args.follow else before), aside=True)
-    if console.as_json or not args.follow:
+    before = ". Before it: " + command("logs", run.entry, options=("--job", logs[0].job)) if logs else ""
+    facts = {"entry": run.entry, "job": run.job, "run": run, "log": None, "text": ""}
+    console.answer(facts, lambda: Advice(state, "." if follow else before), aside=True)
+    if console.as_json or not follow:
         return ATTENTION
     log = f"{slot_text(slot_or_end(run))}-{run.job}*.out"
-    return Follower(paths.log / entry_id(args.name), log, console).go_on()
+    return Follower(paths.log / entry_id(run.entry), log, console).go_on()
 
 
 def _runs_with_logs(args: argparse.Namespace, console: Console, paths: Paths) -> int:
@@ -389,31 +385,32 @@ def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
     }
 
 
-def _no_log(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
+def _no_log(name: str, job: str | None, back: int, console: Console, logs: list[Log]) -> int:
+    """`job`: the one that was asked for, else the run number `back`."""
     if logs:
-        of_job = f"{text.count(len(logs), 'log')}, and none of job {args.job}"
-        of_run = f"logs of {text.count(len(_by_run(logs)), 'run')}, and none number {args.back}"
-        why: str = f"has {of_job if args.job else of_run}. See: " + command("history", args.name)
-    elif (problem := (entry := _without_log(args, console)).problem) is not None:
+        of_job = f"{text.count(len(logs), 'log')}, and none of job {job}"
+        of_run = f"logs of {text.count(len(_by_run(logs)), 'run')}, and none number {back}"
+        why: str = f"has {of_job if job else of_run}. See: " + command("history", name)
+    elif (problem := (entry := _without_log(name, console)).problem) is not None:
         why = "has no log yet, and is not run as it is: " + problem.advice
     elif entry.output:
-        why = "has no log yet. Now: " + command("run", args.name)
+        why = "has no log yet. Now: " + command("run", name)
     else:
         why = f"names its own output in {entry.source} ({own_output(console.site().batch.dialect)}): look there."
-    why = f"{text.name(args.name)} " + why
+    why = f"{text.name(name)} " + why
     console.answer({"error": why}, lambda: why, aside=True)
     return ATTENTION
 
 
-def _without_log(args: argparse.Namespace, console: Console) -> Entry:
+def _without_log(name: str, console: Console) -> Entry:
     """The entry of that name. Raises NoSuchError, of a series with where it prints to."""
     entries, paths = console.entries(), console.paths()
-    series = next((each for each in series_records.every(paths.state) if each.name == args.name), None)
-    if series is None or any(each.name == args.name for each in entries):
-        return entry_named(args.name, entries, paths)
+    series = next((each for each in series_records.every(paths.state) if each.name == name), None)
+    if series is None or any(each.name == name for each in entries):
+        return entry_named(name, entries, paths)
     in_script = f"{own_output(console.site().batch.dialect)} in {series.script}"
     places = ", ".join(path for _, path in series.logs) or in_script
-    raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
+    raise NoSuchError(f"{text.name(name)} has no log that can be read here. It prints to: {places}")
 
 
 # --- printing ------------------------------------------------------------------------------------------------------

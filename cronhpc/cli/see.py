@@ -73,31 +73,32 @@ def _status(args: argparse.Namespace, console: Console) -> int:
         return _nagios(args, console)
     if args.prometheus:
         return _prometheus(args, console)
-    if args.watch is None:
-        return _once(args, console)
-    if isinstance(args.watch, str) and args.name is None and not args.watch.isdecimal():
-        args.name, args.watch = args.watch, _EVERY  # status --watch NAME
-    seconds = count_of(str(args.watch))
+    name, every = args.name, args.watch
+    if every is None:
+        return _once(name, console, everything=args.all)
+    if isinstance(every, str) and name is None and not every.isdecimal():
+        name, every = every, _EVERY  # status --watch NAME
+    seconds = count_of(str(every))
     while True:
         if console.is_terminal:
             console.out.write("\x1b[H\x1b[2J")
             console.out.flush()  # before an error is written beside it, which it would wipe away
-        _once(args, console)
+        _once(name, console, everything=args.all)
         console.out.flush()
         console.wait(seconds)
         console = console.again()
 
 
-def _once(args: argparse.Namespace, console: Console) -> int:
+def _once(name: str | None, console: Console, *, everything: bool) -> int:
     paths = console.paths()
     from_file = not paths.is_mine
-    if args.name is not None and not from_file:
+    if name is not None and not from_file:
         from cronhpc.cli.runs import entry_meant
 
-        args.name = entry_meant(args.name, console, paths)
+        name = entry_meant(name, console, paths)
     status = facts(console)
-    if args.name is not None:
-        return _explain(args, console, status)
+    if name is not None:
+        return _explain(name, console, status)
     if console.as_json:
         console.json({**as_json(status), "from_file": True} if from_file else status)
     else:
@@ -105,7 +106,7 @@ def _once(args: argparse.Namespace, console: Console) -> int:
 
         below = _other_schedulers(console, status)
         style = console.style(status.timezone)
-        console.say(render(status, style, everything=args.all, from_file=from_file, below=below))
+        console.say(render(status, style, everything=everything, from_file=from_file, below=below))
     return ATTENTION if status.needs_attention else FINE
 
 
@@ -264,11 +265,11 @@ def _from_status_file(paths: Paths, console: Console) -> Status:
     return for_others(seen_at(status, console.now))
 
 
-def _explain(args: argparse.Namespace, console: Console, status: Status) -> int:
+def _explain(name: str, console: Console, status: Status) -> int:
     from cronhpc.views import explain
 
-    entry = next((each for each in status.entries if each.name == args.name), None)
-    gone = next((each for each in status.deleted if each.name == args.name), None)
+    entry = next((each for each in status.entries if each.name == name), None)
+    gone = next((each for each in status.deleted if each.name == name), None)
     if entry is None and gone is not None:
         console.answer(as_json(gone), lambda: explain.deleted(gone, status, console.style(status.timezone)))
         return FINE
@@ -277,7 +278,7 @@ def _explain(args: argparse.Namespace, console: Console, status: Status) -> int:
 
         names = [each.name for each in status.entries]
         paths = console.paths()
-        raise no_entry(args.name, names, paths) if paths.is_mine else no_such("entry", args.name, names)
+        raise no_entry(name, names, paths) if paths.is_mine else no_such("entry", name, names)
     rows = [row for row in status.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
     answer = {**as_json(entry), **as_json(explain.facts(schedule, console.now)), "attention": rows}

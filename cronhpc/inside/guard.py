@@ -144,14 +144,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(parser.parse_args(argv))
 
 
-def run(args: argparse.Namespace, also: Sequence[str] = (), files: Mapping[str, str] | None = None) -> int:
-    """Guard `args.command`; the exit code. `also` and `files` as for `switch_paths`."""
+def run(
+    args: argparse.Namespace,
+    directory: str | None = None,
+    also: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> int:
+    """Guard `args.command`; the exit code. The others are as for `switch_paths`."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         _say("there is no command. Write: cronhpc guard [options] -- COMMAND")
         return USAGE_EXIT
     try:
-        paths = switch_paths(args.kill_switch, getattr(args, "dir", None), os.environ, also, files or {})
+        paths = switch_paths(args.kill_switch, directory, os.environ, also, files or {})
     except ValueError as error:
         _say(str(error))
         return USAGE_EXIT
