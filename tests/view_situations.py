@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     Settings,
     Switch,
     Switches,
+    SwitchKind,
     World,
     entry_id,
     token,
@@ -118,7 +119,9 @@ STATES = {
         job="4501",
     ),
 }
-BOBS = Switch("kill", "train-watch", "/home/alice/cron/kill/train-watch", "bob", at("22:14", 26), "loss spikes")
+BOBS = Switch(
+    SwitchKind.KILL, "train-watch", "/home/alice/cron/kill/train-watch", "bob", at("22:14", 26), "loss spikes"
+)
 BACKUP_FILE = Problem("W002", "skipped: an editor's backup file.", "Remove it.", "cron.hourly/sync~")
 
 WORLD = World(

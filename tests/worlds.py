@@ -42,6 +42,7 @@ from cronhpc.core.model import (
     SubmitLink,
     Switch,
     Switches,
+    SwitchKind,
     Unhold,
     Wait,
     Withdraw,
@@ -185,7 +186,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
 
 
 def switch(name: str, kind: str = "kill", **more: Any) -> Switch:
-    return Switch(kind, name, f"/cron/{kind}/{name}", "bob", at("13:00"), **more)
+    return Switch(SwitchKind(kind), name, f"/cron/{kind}/{name}", "bob", at("13:00"), **more)
 
 
 def said(decision: Decision) -> str:

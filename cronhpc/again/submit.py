@@ -32,6 +32,7 @@ from cronhpc.core.model import (
     Rules,
     Settings,
     Submit,
+    SwitchKind,
     World,
     entry_id,
     log_name,
@@ -530,7 +531,7 @@ class _Again:
 
     def _pause(self, key: Key, job_id: str) -> None:
         """A pause switch holds the piece that was just queued; its place in the queue stays."""
-        for switch in self.world.standing("pause"):
+        for switch in self.world.standing(SwitchKind.PAUSE):
             if stop.names(switch, self.name):
                 comment = self.record.comment or token(self.world.directory_id, str(key))
                 self.site.batch.hold([job_id], stop.with_pause_tag(self.world, Job(job_id, "PENDING", comment=comment)))

@@ -15,7 +15,7 @@ from cronhpc.cli.console import Console, UsageError, entry_argument
 from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import Lives
-from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
+from cronhpc.core.model import CronhpcError, Entry, EntryState, SwitchKind, World, command, entry_id, joined, slot_text
 from cronhpc.core.model.decode import iso
 from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass
@@ -61,7 +61,7 @@ def _state(world: World, entry: Entry) -> str:
     if entry.problem is not None:
         return f"not run: {entry.problem.code}"
     if (switch := stop.switch_on(world, entry)) is not None:
-        return f"{'killed' if switch.kind == 'kill' else 'paused'} by {switch.by}"
+        return f"{'killed' if switch.kind is SwitchKind.KILL else 'paused'} by {switch.by}"
     if world.states.get(entry.name, EntryState()).suspended:
         return "suspended"
     return next((f"fails: {note.code}" for note in entry.notes if note.code == "E230"), "on")

@@ -23,6 +23,7 @@ from cronhpc.core.model import (
     Settings,
     StateError,
     Switch,
+    SwitchKind,
     World,
     command,
     joined,
@@ -50,7 +51,6 @@ _COST = (
     "released (the batch system's rule; your site's limits decide)"
 )
 _PAUSED = "everywhere else this is called paused: disable is another word for pause, enable for resume"
-_UNDO = {"kill": "unkill", "pause": "resume"}
 _LISTED = 30  # names that could be given
 
 
@@ -62,7 +62,7 @@ def _set_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anyway", action="store_true", help="set it also where nothing is called so yet")
 
 
-def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
+def _set(args: argparse.Namespace, console: Console, kind: SwitchKind) -> int:
     """Set the switches and, as their owner, act on them. Exit code 1 where that could not be done; 2: no such name."""
     paths = console.paths()
     settings = console.settings()
@@ -80,12 +80,12 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     console.out.flush()  # they stand, however long the batch system takes to answer
     effect = _ordered(console, Order(kind, frozenset(names)), look, switches)
     notes = [note for name in names if (note := _unwritten(name, look, settings))]
-    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(_UNDO[kind], *names), "notes": notes}
+    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(kind.undo, *names), "notes": notes}
     if console.as_json:
         console.json(facts)
     else:
         lines = [*effect.words(console, settings.timezone, kind, names)]
-        lines += [_COST] if kind == "pause" and (not effect.at_once or effect.did(Deed.HELD)) else []
+        lines += [_COST] if kind is SwitchKind.PAUSE and (not effect.at_once or effect.did(Deed.HELD)) else []
         lines += [_PAUSED] if args.typed == "disable" else []
         console.say(joined("\n", [*lines, "undo: " + facts["undo"], *(f"note: {note}" for note in notes)]))
     return FINE if effect.ok else ATTENTION
@@ -102,8 +102,8 @@ def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None
     return at
 
 
-def _folder(paths: Paths, kind: str) -> Path:
-    return paths.kill if kind == "kill" else paths.pause
+def _folder(paths: Paths, kind: SwitchKind) -> Path:
+    return paths.kill if kind is SwitchKind.KILL else paths.pause
 
 
 # --- what could be named ---------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def _written(paths: Paths, console: Console) -> Status | None:
     return seen_at(status, console.now) if status else None
 
 
-def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
+def _chosen(args: argparse.Namespace, console: Console, kind: SwitchKind, look: _Look) -> list[Switch]:
     """The switches to be set: none of them is yet. Raises UsageError, NoSuchError, SwitchError."""
     folder = _folder(console.paths(), kind)
     if not args.names:
@@ -207,7 +207,7 @@ def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) 
     return list(chosen.values())
 
 
-def _which(kind: str, look: _Look) -> str:
+def _which(kind: SwitchKind, look: _Look) -> str:
     """What could be named."""
     names = [text.word(name) for name in look.matching("*")]
     more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
@@ -265,7 +265,7 @@ class _Effect:
         """Why nothing could be done at once, where that was tried."""
         return [f"not done yet: {text.one_line(self.trouble)}"] if self.trouble else []
 
-    def words(self, console: Console, zone: str, kind: str, names: Sequence[str]) -> Iterator[str]:
+    def words(self, console: Console, zone: str, kind: SwitchKind, names: Sequence[str]) -> Iterator[str]:
         """A line a job; or when the switches of those names will act."""
         style = console.style(zone)
         if self.at_once:
@@ -276,7 +276,7 @@ class _Effect:
         yield from self.not_done()
         when = f"{self.acts}: {style.clock(self.at)} ({style.distance(self.at)})" if self.at else self.acts
         whom = "everything" if "ALL" in names else text.name(names[0]) if len(names) == 1 else "them"
-        line = f"{'stops' if kind == 'kill' else 'holds'} {whom} {when}"
+        line = f"{'stops' if kind is SwitchKind.KILL else 'holds'} {whom} {when}"
         yield line + "; at once: " + self.fix if self.fix else line
 
 
@@ -363,25 +363,25 @@ class Lifted:
         return bool(self.removed) or self.suspension_lifted
 
 
-def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
+def _unset(args: argparse.Namespace, console: Console, kind: SwitchKind) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
     paths = console.paths()
     settings = console.settings()
     followed = settings if paths.is_mine else Settings()  # of another's, folders elsewhere are not looked into
     standing = of_directory(paths, followed, console.now).listed
     suspended = _suspended(paths)
-    names = _lifted_names(args, kind, standing, suspended if kind == "pause" else [])
+    names = _lifted_names(args, kind, standing, suspended if kind is SwitchKind.PAUSE else [])
     rows = []
     for name in names:
         removed, left = _removed(paths, settings, name, kind)
-        lifted = kind == "pause" and name in suspended and _lift_suspension(paths, name)
+        lifted = kind is SwitchKind.PAUSE and name in suspended and _lift_suspension(paths, name)
         rows.append(Lifted(name, tuple(removed), tuple(left), lifted))
     done = [row.switch for row in rows if row.done]
     effect = _ordered(console, Order(kind, frozenset(done)), _Look()) if done else _left_to(console, paths)
     look = _Look(effect.world)
     series = {each.entry.name for each in (effect.world.series if effect.world else ())}
     lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
-    over = {each.name for each in standing if each.kind == kind and each.expired(console.now)}
+    over = {each.name for each in standing if each.kind is kind and each.expired(console.now)}
     stood = [name for name in done if name not in over]
     undo = command(kind, *stood, options=(*(("--anyway",) if lost else ()), *_as_it_was(kind, stood, standing)))
     gone = {path for row in rows for path in row.removed}
@@ -393,12 +393,12 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
         again: str = "its next slots run as usual"
         if others:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
-        elif kind == "pause" and not effect.at_once:
+        elif kind is SwitchKind.PAUSE and not effect.at_once:
             again = "what it held is released at the next tick"
-        elif kind == "kill" and (console.keeps_series_only(paths) or (done and series.issuperset(done))):
+        elif kind is SwitchKind.KILL and (console.keeps_series_only(paths) or (done and series.issuperset(done))):
             again = f"a series that it ended begins anew with {console.site().batch.dialect.submit}"
         elif all(map(job_id, done)):
-            again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
+            again = f"it {'stops' if kind is SwitchKind.KILL else 'holds'} nothing any more"
         elif effect.at_once and effect.fix:
             again = "nobody will submit its next slots: " + effect.fix
         lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
@@ -410,24 +410,24 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     return FINE if len(done) == len(rows) and not any(row.still_stands for row in rows) and effect.ok else ATTENTION
 
 
-def _as_it_was(kind: str, names: Sequence[str], standing: Sequence[Switch]) -> tuple[str, ...]:
+def _as_it_was(kind: SwitchKind, names: Sequence[str], standing: Sequence[Switch]) -> tuple[str, ...]:
     """The options that set these switches again as they stood, where they stood alike."""
-    were = {(each.reason, each.expires) for each in standing if each.kind == kind and each.name in names}
+    were = {(each.reason, each.expires) for each in standing if each.kind is kind and each.name in names}
     reason, expires = were.pop() if len(were) == 1 else ("", None)
     options = (f"--reason={reason}",) if reason.startswith("-") else ("--reason", reason) if reason else ()
     return (*options, "--expires", str(iso(expires))) if expires is not None else options
 
 
 def _lifted_names(
-    args: argparse.Namespace, kind: str, standing: Sequence[Switch], suspended: Sequence[str]
+    args: argparse.Namespace, kind: SwitchKind, standing: Sequence[Switch], suspended: Sequence[str]
 ) -> list[str]:
     """Those asked for; `*` means all that stand. Raises UsageError where none is named."""
     from fnmatch import fnmatchcase
 
-    liftable = list(dict.fromkeys([*(each.name for each in standing if each.kind == kind), *suspended]))
+    liftable = list(dict.fromkeys([*(each.name for each in standing if each.kind is kind), *suspended]))
     if not args.names:
         choices = f"which: {', '.join(map(text.word, liftable))}." if liftable else ""
-        raise UsageError(f"cronhpc {_UNDO[kind]}: write {choices or 'NAME. Nothing is to be lifted: none stands.'}")
+        raise UsageError(f"cronhpc {kind.undo}: write {choices or 'NAME. Nothing is to be lifted: none stands.'}")
     names: list[str] = []
     for wanted in args.names:
         if is_pattern(wanted) and wanted not in liftable:
@@ -437,12 +437,12 @@ def _lifted_names(
     return list(dict.fromkeys(names))
 
 
-def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[list[str], list[str]]:
+def _removed(paths: Paths, settings: Settings, name: str, kind: SwitchKind) -> tuple[list[str], list[str]]:
     """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
     folder = _folder(paths, kind)
     removed = [str(folder / name)] if unset_switch(folder, name, paths.root) else []
     left = []
-    if kind == "kill":
+    if kind is SwitchKind.KILL:
         polled = [Path(row.file).expanduser() for row in settings.switches if row.file and row.name == name]
         team = [Path(each).expanduser() / name for each in settings.kill_also]
         if paths.is_mine:
@@ -453,7 +453,9 @@ def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[li
     return removed, left
 
 
-def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths, console: Console) -> Iterator[str]:
+def unset_words(
+    row: Lifted, kind: SwitchKind, standing: Sequence[Switch], paths: Paths, console: Console
+) -> Iterator[str]:
     """What was removed, what still stands, or what stands instead."""
     name = row.switch
     rm = "rm " if paths.is_mine else ""  # what another's settings name may be any file of mine: no advice to remove it
@@ -461,16 +463,16 @@ def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths
     if row.suspension_lifted:
         yield "its suspension is lifted, and its failures are counted anew"
     else:
-        yield from _owners(paths, name) if kind == "pause" else ()
+        yield from _owners(paths, name) if kind is SwitchKind.PAUSE else ()
     yield from (f"it still stands for the whole team: {rm}{text.word(path)}" for path in row.still_stands)
     if row.done or row.still_stands:
         return
-    others = [each for each in standing if each.kind != kind and each.name == name]
+    others = [each for each in standing if each.kind is not kind and each.name == name]
     if others:
-        state = "killed, not paused" if kind == "pause" else "paused, not killed"
-        yield f"{text.name(name)} is {state}. To lift that: " + command(_UNDO[others[0].kind], name)
+        state = "killed, not paused" if kind is SwitchKind.PAUSE else "paused, not killed"
+        yield f"{text.name(name)} is {state}. To lift that: " + command(others[0].kind.undo, name)
         return
-    standing_names = list(dict.fromkeys(text.name(each.name) for each in standing if each.kind == kind))
+    standing_names = list(dict.fromkeys(text.name(each.name) for each in standing if each.kind is kind))
     stand = f" What stands: {', '.join(standing_names[:_LISTED])}." if standing_names else ""
     yield f"no {kind} switch {text.name(name)} stands.{stand} See: " + command("status")
 
@@ -533,8 +535,12 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
 
 
 COMMANDS = {
-    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, partial(_set, kind="kill"), _set_arguments, of_series=True),
-    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, partial(_set, kind="pause"), _set_arguments, of_series=True),
-    "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, partial(_unset, kind="kill"), _unset_arguments, of_series=True),
-    "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, partial(_unset, kind="pause"), _unset_arguments, of_series=True),
+    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, partial(_set, kind=SwitchKind.KILL), _set_arguments, of_series=True),
+    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, partial(_set, kind=SwitchKind.PAUSE), _set_arguments, of_series=True),
+    "unkill": Command(
+        _UNKILL_HELP, _UNKILL_EXAMPLE, partial(_unset, kind=SwitchKind.KILL), _unset_arguments, of_series=True
+    ),
+    "resume": Command(
+        _RESUME_HELP, _RESUME_EXAMPLE, partial(_unset, kind=SwitchKind.PAUSE), _unset_arguments, of_series=True
+    ),
 }

@@ -21,6 +21,7 @@ from cronhpc.core.model import (
     Problem,
     Result,
     Stop,
+    SwitchKind,
     Unhold,
     command,
     cut_comment,
@@ -44,13 +45,13 @@ _HEARS = frozenset({"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING"})  # states 
 # --- entries -------------------------------------------------------------------------------------------------------
 
 
-def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause")) -> Switch | None:
+def switch_on(world: World, entry: Entry, kinds: Iterable[SwitchKind] = SwitchKind) -> Switch | None:
     """The first standing switch that covers `entry`, kill switches first; None where none does.
 
     A series (no schedule) is not stopped by a pause: its piece is queued, and held.
     """
     if not entry.schedule:
-        kinds = ("kill",)
+        kinds = (SwitchKind.KILL,)
     for kind in kinds if world.switches.listed else ():
         for switch in world.standing(kind):
             if _covers(world, switch, entry):
@@ -166,7 +167,7 @@ def reachable(world: World) -> bool:
 
 def strangers(world: World) -> tuple[str, ...]:
     """Ids of jobs that switches reach and cronhpc did not submit: a scrontab's own may be among them."""
-    reached = (job for kind in ("kill", "pause") for _, jobs in _assigned(world, kind) for job in jobs)
+    reached = (job for kind in SwitchKind for _, jobs in _assigned(world, kind) for job in jobs)
     ids = (job.id for job in reached if records(world).of(job) is None and not job.ending)
     return tuple(dict.fromkeys(ids))
 
@@ -179,10 +180,10 @@ def decide(world: World) -> Iterator[Decision]:
     if world.queue is None or not (world.switches.listed or any(j.comment.startswith(PAUSED) for j in world.listed)):
         return
     ending: set[str] = set()
-    for switch, jobs in _assigned(world, "kill"):
+    for switch, jobs in _assigned(world, SwitchKind.KILL):
         yield from _stop(world, switch, jobs)
         ending.update(job.shown_id for job in jobs)
-    for switch, jobs in _assigned(world, "pause"):
+    for switch, jobs in _assigned(world, SwitchKind.PAUSE):
         loose = [j for j in jobs if j.pending and not j.held and j.from_scrontab is False]
         loose = [j for j in loose if j.shown_id not in ending]
         if loose:
@@ -191,7 +192,7 @@ def decide(world: World) -> Iterator[Decision]:
         yield from _unhold(world, ending)
 
 
-def _assigned(world: World, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
+def _assigned(world: World, kind: SwitchKind) -> Iterator[tuple[Switch, list[Job]]]:
     """Each reached job under one switch: of several the one with the shortest grace, then the first."""
     taken: set[str] = set()
     for switch in sorted(world.standing(kind), key=lambda each: _grace(_setting(world, each))):
@@ -267,7 +268,7 @@ def _unhold(world: World, ending: set[str]) -> Iterator[Unhold]:
     tagged = [j for of, jobs in by_id.items() for j in jobs if j.comment.partition(" ")[0] == tag and j.id == of]
     if not tagged:
         return
-    paused = grouped((job for _, jobs in _assigned(world, "pause") for job in jobs), lambda job: job.id)
+    paused = grouped((job for _, jobs in _assigned(world, SwitchKind.PAUSE) for job in jobs), lambda job: job.id)
     gone = [_without(job, paused.get(job.id, [])) for job in tagged if job.shown_id not in ending]
     loose = tuple(job for job in gone if job is not None)
     if loose:
@@ -411,10 +412,10 @@ def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) ->
 
 
 def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:
-    for switch in world.standing("kill"):
+    for switch in world.standing(SwitchKind.KILL):
         if switch.name == claim.job_id:
             return switch
-    return switch_on(world, entry, ("kill",)) if entry is not None else None
+    return switch_on(world, entry, (SwitchKind.KILL,)) if entry is not None else None
 
 
 # --- names that nothing has -------------------------------------------------------------------------------------------
@@ -478,5 +479,5 @@ def _nameless(switch: Switch, candidates: list[str]) -> Problem:
         what = f"no job {switch.printable} is in the queue."
     fix = "It acts as soon as there is one."
     if switch.name.isprintable():
-        fix = fix + " To remove it: " + command("unkill" if switch.kind == "kill" else "resume", switch.name)
+        fix = fix + " To remove it: " + command(switch.kind.undo, switch.name)
     return Problem("W504", what, fix, switch.title)

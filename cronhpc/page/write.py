@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import Problem, StateError
+from cronhpc.core.model import Problem, StateError, SwitchKind
 from cronhpc.core.model.decode import MisfitError
 from cronhpc.store.files import Paths, read_json, umask, write_out
 from cronhpc.views import chain, text
@@ -145,9 +145,8 @@ def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterat
     yield Gauge("live_runs", "Runs in the queue by their state.", _live((*known.entries, *known.deleted)))
     deleted = [({"entry": each.name}, len(each.runs)) for each in known.deleted]
     yield Gauge("deleted_live_runs", "Runs in the queue of an entry that was deleted.", deleted)
-    kinds = ("kill", "pause")
     standing = [switch.kind for switch in known.switches if not switch.expired]
-    yield Gauge("switches", "Switches that stand.", [({"kind": kind}, standing.count(kind)) for kind in kinds])
+    yield Gauge("switches", "Switches that stand.", [({"kind": kind}, standing.count(kind)) for kind in SwitchKind])
     yield Gauge("needs_attention", "Things that somebody has to look at.", [({}, len(known.attention))])
     if pasts is not None:
         runs = [

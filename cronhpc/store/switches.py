@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import CronhpcError, Problem, Settings, Switch, Switches, command
+from cronhpc.core.model import CronhpcError, Problem, Settings, Switch, Switches, SwitchKind, command
 from cronhpc.core.model.decode import iso
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.script.advice import word
@@ -33,7 +33,7 @@ class SwitchError(CronhpcError):
 
 
 def scan(
-    folders: Sequence[tuple[str, Path]],
+    folders: Sequence[tuple[SwitchKind, Path]],
     files: Sequence[tuple[str, Path]],
     now: int,
     root: Path | None = None,
@@ -55,8 +55,8 @@ def scan(
 
 def of_directory(paths: Paths, settings: Settings, now: int, clock: DiskClock = DiskClock()) -> Switches:  # noqa: B008 - it is a constant
     """The switches of a cron directory, those of its team's folders and polled files included."""
-    folders = [("kill", paths.kill), ("pause", paths.pause)]
-    folders += [("kill", Path(each).expanduser()) for each in settings.kill_also]
+    folders = [(SwitchKind.KILL, paths.kill), (SwitchKind.PAUSE, paths.pause)]
+    folders += [(SwitchKind.KILL, Path(each).expanduser()) for each in settings.kill_also]
     files = [(row.name, Path(row.file).expanduser()) for row in settings.switches if row.file]
     return scan(folders, files, now, paths.root, clock)
 
@@ -68,7 +68,7 @@ class _Scan:
         self.unknown: list[str] = []
         self.problems: list[Problem] = []
 
-    def folder(self, kind: str, folder: Path) -> None:
+    def folder(self, kind: SwitchKind, folder: Path) -> None:
         """What is in it; but dot files, of which NFS leaves some."""
 
         def look() -> None:
@@ -93,11 +93,11 @@ class _Scan:
             try:
                 with entered(path.parent, self.root) as fd:
                     if path.name in os.listdir(fd):
-                        self._look("kill", name, path, fd)
+                        self._look(SwitchKind.KILL, name, path, fd)
             except PermissionError:
                 with entered(path.parent, self.root, listing=False) as fd, contextlib.suppress(FileNotFoundError):
                     os.lstat(path.name, dir_fd=fd)
-                    self._look("kill", name, path, fd)
+                    self._look(SwitchKind.KILL, name, path, fd)
 
         try:
             retried(look)
@@ -118,14 +118,14 @@ class _Scan:
         what = f"{clean(str(path), _PATH)} {why}: nobody knows what it stops, so nothing is submitted."
         self.problems.append(Problem("E320", what, fix))
 
-    def _named(self, kind: str, folder: Path, name: str, fd: int, *, read: bool) -> None:
+    def _named(self, kind: SwitchKind, folder: Path, name: str, fd: int, *, read: bool) -> None:
         if _is_backup(name):
             what = f"{clean(name)}: an editor's backup, no switch."
             self.problems.append(Problem("W501", what, "Remove it, or rename it.", f"{kind}/{clean(name)}"))
         else:
             self._look(kind, name, folder / name, fd, read=read)
 
-    def _look(self, kind: str, name: str, path: Path, fd: int, *, read: bool = True) -> None:
+    def _look(self, kind: SwitchKind, name: str, path: Path, fd: int, *, read: bool = True) -> None:
         try:
             status = os.lstat(path.name, dir_fd=fd)
         except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts

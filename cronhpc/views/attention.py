@@ -11,6 +11,7 @@ from cronhpc.core.model import (
     Problem,
     Reason,
     Result,
+    SwitchKind,
     cancelling,
     command,
     restarted,
@@ -134,7 +135,7 @@ def lift(switch: SwitchOn | SwitchStatus) -> str:
     """What removes a switch: a command, or `rm` where it lies in a team's folder."""
     if not switch.ours:
         return f"rm {text.word(switch.path)}"
-    return command("unkill" if switch.kind == "kill" else "resume", switch.name)
+    return command("unkill" if switch.kind == SwitchKind.KILL else "resume", switch.name)
 
 
 def _switches(known: Status) -> Iterator[Notice]:

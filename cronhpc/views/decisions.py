@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
-from cronhpc.core.model import Decision, Done, Job, LinkKind, Outcome, Reason, command, joined
+from cronhpc.core.model import Decision, Done, Job, LinkKind, Outcome, Reason, SwitchKind, command, joined
 from cronhpc.core.model.decode import epoch, iso
 from cronhpc.core.stop import ALL
 from cronhpc.cron.values import dataclass, grouped
@@ -262,7 +262,7 @@ class JobDeed:
 class Order:
     """Switches of one kind that were set or lifted, and the live jobs that they reached then."""
 
-    kind: str  # kill | pause
+    kind: SwitchKind
     names: frozenset[str]
     before: tuple[Job, ...] = ()
 
@@ -290,7 +290,7 @@ def _done_by(order: Order, outcome: Outcome) -> Iterator[JobDeed]:
             yield from (JobDeed(job, deed, trouble, grace) for job in jobs)
         case model.Hold(switch=switch, jobs=jobs) if switch.kind == order.kind and switch.name in order.names:
             yield from (JobDeed(job, Deed.HELD, trouble) for job in jobs)
-        case model.Unhold(jobs=jobs) if order.kind == "pause":
+        case model.Unhold(jobs=jobs) if order.kind is SwitchKind.PAUSE:
             yield from (JobDeed(job, Deed.RELEASED, trouble) for job in jobs)
         case model.Withdraw(job_id=job_id):
             yield from (JobDeed(job, Deed.CANCELLED, trouble) for job in order.before if job.id == job_id)
@@ -314,7 +314,7 @@ def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Dee
         return Deed.NOT_LISTED if job.state == model.UNLISTED else Deed.ENDED
     if all(row.ending for row in rows):
         return Deed.ENDING
-    if order.kind == "pause":
+    if order.kind is SwitchKind.PAUSE:
         return Deed.HELD_BEFORE if job.held else Deed.RUNS_ON
     return spared.get(job.shown_id) or spared.get(job.id)
 

@@ -19,6 +19,7 @@ from cronhpc.core.model import (
     Skip,
     Stop,
     Submit,
+    SwitchKind,
     Wait,
     Withdraw,
     entry_id,
@@ -158,7 +159,7 @@ def with_switches(status: Status, switches: Iterable[Switch], now: int) -> Statu
 
     What a job's name or a configured switch reaches is only known to the owner's ticks, and stays as the last wrote it.
     """
-    folders = tuple(f"{status.directory}/{kind}/" for kind in ("kill", "pause"))
+    folders = tuple(f"{status.directory}/{kind}/" for kind in SwitchKind)
     before = {row.path: row for row in status.switches}
     rows = [row for row in status.switches if not row.path.startswith(folders)]
     for switch in switches:
@@ -174,7 +175,7 @@ def _switch_of(entry: EntryStatus, standing: Sequence[SwitchOn]) -> SwitchOn | N
     """The first that covers it, kill switches first: by its name, or as the last tick found."""
     was = (entry.switch.kind, entry.switch.name) if entry.switch else None
     covering = [row for row in standing if row.name in {stop.ALL, entry.name} or (row.kind, row.name) == was]
-    kinds = ("kill",) if entry.series else ("kill", "pause")
+    kinds = (SwitchKind.KILL,) if entry.series else tuple(SwitchKind)
     return next((row for kind in kinds for row in covering if row.kind == kind), None)
 
 

@@ -13,7 +13,7 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
-from cronhpc.core.model import Switch, Switches
+from cronhpc.core.model import Switch, Switches, SwitchKind
 from cronhpc.store.files import Paths
 from cronhpc.views import attention
 from tests.view_situations import NOW, WORLD, facts_of
@@ -80,7 +80,7 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
 
     def told() -> str:
         lifted = switches.Lifted("thesis.tex", still_stands=(thesis,))
-        return "\n".join(switches.unset_words(lifted, "kill", [], Paths(tmp_path / "cron"), console))
+        return "\n".join(switches.unset_words(lifted, SwitchKind.KILL, [], Paths(tmp_path / "cron"), console))
 
     assert told() == f"it still stands for the whole team: rm {thesis}"
     monkeypatch.setattr(Paths, "is_mine", False)
@@ -88,8 +88,8 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
 
 
 def test_a_colleague_s_status_gives_no_advice_to_remove_a_file_of_mine() -> None:
-    thesis = Switch("kill", "thesis.tex", "/home/bob/thesis.tex", "bob", NOW)
-    everything = Switch("kill", "ALL", "/home/alice/cron/kill/ALL", "bob", NOW)
+    thesis = Switch(SwitchKind.KILL, "thesis.tex", "/home/bob/thesis.tex", "bob", NOW)
+    everything = Switch(SwitchKind.KILL, "ALL", "/home/alice/cron/kill/ALL", "bob", NOW)
     known = facts_of(replace(WORLD, entries=(), skipped=(), switches=Switches((thesis, everything))))
     known = replace(known, owner="mallory")
     assert [row.fix for row in known.attention] == ["rm /home/bob/thesis.tex", "cronhpc unkill ALL"]

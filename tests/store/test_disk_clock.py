@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Call, Done, Obstacle, Settings
+from cronhpc.core.model import Call, Done, Obstacle, Settings, SwitchKind
 from cronhpc.cron.values import replace
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import by_its_disks_clock, open_site
@@ -86,7 +86,7 @@ def test_a_switch_stands_as_long_as_it_says_and_blames_nobodys_clock(tmp_path: P
     (folder / "x").write_text("expires: 2m\n")
     now = real()
     os.utime(folder / "x", (now + ahead, now + ahead))  # just made, by that clock
-    found = switches.scan([("kill", folder)], [], now, None, DiskClock(ahead, folder.stat().st_dev))
+    found = switches.scan([(SwitchKind.KILL, folder)], [], now, None, DiskClock(ahead, folder.stat().st_dev))
     assert [(each.since, each.expires) for each in found.listed] == [(now, now + 120)]
     assert found.problems == ()
 

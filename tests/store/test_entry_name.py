@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Job, Queue, Switch
+from cronhpc.core.model import Job, Queue, Switch, SwitchKind
 from cronhpc.core.stop import Index
 from cronhpc.store.entries import is_script, meant_folder, meant_name, unswitchable
 from tests.cli.test_cli import Shell, later
@@ -34,7 +34,7 @@ def test_any_other_name_stops_no_job_by_its_number(name: str) -> None:
     assert unswitchable(name, "") is None
     jobs = (Job("57", "RUNNING"), Job("57", "PENDING", tasks="[1-9]"))
     index = Index(replace(WORLD, queue=Queue(jobs)))
-    assert index.reached(Switch("kill", name, f"/x/{name}", "bob", NOW)) == ()
+    assert index.reached(Switch(SwitchKind.KILL, name, f"/x/{name}", "bob", NOW)) == ()
 
 
 @pytest.mark.processes

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpc.core.model import Switch, Switches
+from cronhpc.core.model import Switch, Switches, SwitchKind
 from cronhpc.inside.switch_file import clean, expiry
 from cronhpc.store.switches import (
     SwitchError,
@@ -43,7 +43,7 @@ def seen(listing: Switches) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
 
 
 def kill_switches(cron: Path) -> tuple[Switch, ...]:
-    found, unknown = seen(scan([("kill", cron / "kill")], [], NOW))
+    found, unknown = seen(scan([(SwitchKind.KILL, cron / "kill")], [], NOW))
     assert unknown == ()
     return found
 
@@ -86,7 +86,7 @@ def test_folders_and_files_are_listed_with_their_kind(cron: Path, tmp_path: Path
         path.touch()
     found, unknown = seen(
         scan(
-            [("kill", cron / "kill"), ("pause", cron / "pause")],
+            [(SwitchKind.KILL, cron / "kill"), (SwitchKind.PAUSE, cron / "pause")],
             [("training17", polled), ("other", tmp_path / "not there")],
             NOW,
         )
@@ -200,13 +200,13 @@ def test_a_name_that_is_no_text_is_kept(cron: Path) -> None:
 def test_hidden_files_are_no_switches(cron: Path) -> None:
     for name in (".nfs00000001", ".training17.swp", ".gitkeep"):
         (cron / "kill" / name).touch()
-    assert scan([("kill", cron / "kill")], [], NOW) == Switches((), (), ())
+    assert scan([(SwitchKind.KILL, cron / "kill")], [], NOW) == Switches((), (), ())
 
 
 def test_backups_of_editors_are_no_switches_and_are_named(cron: Path) -> None:
     for name in ("train~", "#train#"):
         (cron / "kill" / name).touch()
-    found = scan([("kill", cron / "kill")], [], NOW)
+    found = scan([(SwitchKind.KILL, cron / "kill")], [], NOW)
     assert found.listed == ()
     assert sorted(str(p) for p in found.problems) == [
         "kill/#train#: W501 #train#: an editor's backup, no switch. Remove it, or rename it.",
@@ -223,7 +223,7 @@ def test_200_odd_files_are_named_and_nothing_else_happens(cron: Path) -> None:
     for name in names:
         chance.choice(makers)(cron / "kill" / name)
     before = sorted(str(p) for p in cron.rglob("*"))
-    found, unknown = seen(scan([("kill", cron / "kill")], [], NOW))
+    found, unknown = seen(scan([(SwitchKind.KILL, cron / "kill")], [], NOW))
     assert {s.name for s in found} == names
     assert all(s.reason.isprintable() and len(s.reason) <= 200 for s in found)
     assert unknown == ()
@@ -295,7 +295,7 @@ def test_an_expired_switch_is_still_listed_for_status_to_say(cron: Path) -> None
 def test_an_expiry_that_cannot_be_read_is_reported_and_the_switch_stands(cron: Path, text: str) -> None:
     (cron / "kill" / "x").write_text(f"expires: {text}")
     dated(cron / "kill" / "x")
-    found = scan([("kill", cron / "kill")], [], NOW)
+    found = scan([(SwitchKind.KILL, cron / "kill")], [], NOW)
     assert [(s.name, s.expires is None or s.expires <= 253402300799) for s in found.listed] == [("x", True)]
     if found.listed[0].expires is None:
         assert [p.code for p in found.problems] == ["W503"]
@@ -309,7 +309,7 @@ def test_an_expiry_without_a_zone_is_this_machines() -> None:
 def test_a_date_in_the_future_is_reported(cron: Path, instant: int) -> None:
     (cron / "kill" / "x").touch()
     dated(cron / "kill" / "x", instant)
-    found = scan([("kill", cron / "kill")], [], NOW)
+    found = scan([(SwitchKind.KILL, cron / "kill")], [], NOW)
     assert [s.name for s in found.listed] == ["x"]
     assert [p.code for p in found.problems] == ["W502"]
 
@@ -319,19 +319,19 @@ def test_a_date_in_the_future_is_reported(cron: Path, instant: int) -> None:
 
 def test_a_kill_folder_that_is_not_there_yet_is_empty(cron: Path) -> None:
     (cron / "kill").rmdir()
-    assert seen(scan([("kill", cron / "kill")], [], NOW)) == ((), ())
+    assert seen(scan([(SwitchKind.KILL, cron / "kill")], [], NOW)) == ((), ())
 
 
 def test_a_folder_that_is_not_mounted_is_unknown(tmp_path: Path) -> None:
     also = tmp_path / "proj" / "kill"
     polled = tmp_path / "proj" / "switch"
-    assert seen(scan([("kill", also)], [("t", polled)], NOW)) == ((), (str(also), str(polled)))
+    assert seen(scan([(SwitchKind.KILL, also)], [("t", polled)], NOW)) == ((), (str(also), str(polled)))
 
 
 def test_a_file_where_a_folder_should_be_is_unknown(cron: Path) -> None:
     (cron / "kill").rmdir()
     (cron / "kill").touch()
-    assert seen(scan([("kill", cron / "kill")], [], NOW)) == ((), (str(cron / "kill"),))
+    assert seen(scan([(SwitchKind.KILL, cron / "kill")], [], NOW)) == ((), (str(cron / "kill"),))
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT])
@@ -340,7 +340,7 @@ def test_a_folder_that_cannot_be_listed_is_unknown(cron: Path, monkeypatch: pyte
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("cronhpc.store.switches.os.listdir", fails)
-    assert seen(scan([("kill", cron / "kill")], [], NOW)) == ((), (str(cron / "kill"),))
+    assert seen(scan([(SwitchKind.KILL, cron / "kill")], [], NOW)) == ((), (str(cron / "kill"),))
 
 
 def test_a_stale_handle_is_opened_again(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Switches
+from cronhpc.core.model import Switches, SwitchKind
 from cronhpc.store.switches import AstrayError, SwitchError, open_folder, scan, set_switch, unset_switch
 
 BOB, CAROL = 54321, 54322
@@ -74,7 +74,7 @@ def test_a_folder_that_another_has_led_to_is_unknown_and_nothing_of_it_is_said(
     team: Path, lead: Callable[[Path], None], why: str
 ) -> None:
     lead(team)
-    found = scan([("kill", team / "kill")], [("t", team / "kill" / "token")], NOW)
+    found = scan([(SwitchKind.KILL, team / "kill")], [("t", team / "kill" / "token")], NOW)
     assert found.listed == ()
     assert found.unknown == (str(team / "kill"), str(team / "kill" / "token"))
     assert [each.code for each in found.problems] == ["E320", "E320"]
@@ -147,7 +147,7 @@ PLAIN: dict[str, Callable[[Path], None]] = {
 def test_what_nobody_led_astray_is_listed(team: Path, lead: Callable[[Path], None]) -> None:
     lead(team)
     (team / "kill" / "x").write_text("why")
-    found = scan([("kill", team / "kill")], [("t", team / "kill" / "x"), ("u", team / "kill" / "none")], NOW)
+    found = scan([(SwitchKind.KILL, team / "kill")], [("t", team / "kill" / "x"), ("u", team / "kill" / "none")], NOW)
     assert [(each.name, each.reason) for each in found.listed] == [("x", "why"), ("t", "why")]
     assert found.unknown == ()
     assert unset_switch(team / "kill", "x")
@@ -164,14 +164,14 @@ def test_below_the_cron_directory_the_way_to_it_is_not_asked(team: Path) -> None
 
 def test_links_that_go_round_are_unknown(team: Path) -> None:
     linked(team / "kill", "kill", BOB)
-    assert scan([("kill", team / "kill")], [], NOW).unknown == (str(team / "kill"),)
+    assert scan([(SwitchKind.KILL, team / "kill")], [], NOW).unknown == (str(team / "kill"),)
 
 
 # --- a file that was put there
 
 
 def _said(team: Path) -> Switches:
-    return scan([("kill", team / "kill")], [], NOW)
+    return scan([(SwitchKind.KILL, team / "kill")], [], NOW)
 
 
 def test_a_private_file_that_was_moved_there_stops_and_its_words_are_not_shown(team: Path) -> None:

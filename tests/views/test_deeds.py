@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.core import stop
-from cronhpc.core.model import Done, Job, Outcome, Queue, Reason, Stop, Submit, Withdraw
+from cronhpc.core.model import Done, Job, Outcome, Queue, Reason, Stop, Submit, SwitchKind, Withdraw
 from cronhpc.views.decisions import Order, deeds
 from tests.core.test_stop import FOREIGN, by_hand, on, pending
 from tests.worlds import at, entry, job, key, switch
@@ -24,7 +24,7 @@ def ordered(
         Outcome(d, Done.PASSING if (why := fails.get(type(d).__name__)) else Done.OK, why or "") for d in stop.decide(w)
     ]
     assert w.queue is not None
-    became = deeds(Order(kind, frozenset({name}), before), outcomes, w.queue)
+    became = deeds(Order(SwitchKind(kind), frozenset({name}), before), outcomes, w.queue)
     return [" ".join(filter(None, (str(each.done), each.job.shown_id, each.trouble))) for each in became]
 
 
@@ -62,12 +62,12 @@ def test_what_became_of_each_job_of_an_order_is_told(told: list[str], expected: 
 def test_a_job_that_waits_for_its_slot_is_told_as_cancelled_by_a_pause_and_what_a_resume_submits_as_that() -> None:
     waits = pending(7, name="e", of=key("e", "14:07"))
     gone = Outcome(Withdraw(key("e", "14:07"), "e", "7", "pause/e"), Done.OK)
-    order = Order("pause", frozenset({"e"}), (waits,))
+    order = Order(SwitchKind.PAUSE, frozenset({"e"}), (waits,))
     assert [(each.done, each.job.id) for each in deeds(order, [gone], Queue((waits,)))] == [("cancelled", "7")]
     both = [Outcome(Stop(switch("e"), ("7",), (), jobs=(waits,)), Done.OK), gone]
-    twice = deeds(Order("kill", frozenset({"e"}), (waits,)), both, Queue((waits,)))
+    twice = deeds(Order(SwitchKind.KILL, frozenset({"e"}), (waits,)), both, Queue((waits,)))
     assert [(each.done, each.job.id) for each in twice] == [("cancelled", "7")], "by its switch, and withdrawn"
     runs = Outcome(Submit(entry("e"), key("e", "14:00"), Reason.SUBMIT), Done.OK, job_id="9")
     others = Outcome(Submit(entry("f"), key("f", "14:00"), Reason.SUBMIT), Done.OK, job_id="10")
-    found = deeds(Order("pause", frozenset({"e"})), [runs, others], Queue(()))
+    found = deeds(Order(SwitchKind.PAUSE, frozenset({"e"})), [runs, others], Queue(()))
     assert [(each.done, each.job.id, each.job.name) for each in found] == [("submitted", "9", "e")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core import model
-from cronhpc.core.model import Key, LinkKind, Plan, Problem, Queue, Reason, Result, Switches, Way
+from cronhpc.core.model import Key, LinkKind, Plan, Problem, Queue, Reason, Result, Switches, SwitchKind, Way
 from cronhpc.core.plan import plan
 from cronhpc.views import decisions
 from cronhpc.views import plan as view
@@ -147,7 +147,9 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
             "left alone (scrontab's own): 77"
         ),
     ),
-    "a pause": (model.Hold(replace(BOBS, kind="pause"), (RUN,)), "pause switch|hold|train-watch, by bob: 4720"),
+    "a pause": (
+        model.Hold(replace(BOBS, kind=SwitchKind.PAUSE), (RUN,)), "pause switch|hold|train-watch, by bob: 4720"
+    ),
     "a pause is over": (model.Unhold((RUN,)), "pause switch|release|jobs 4720"),
 }  # fmt: skip
 

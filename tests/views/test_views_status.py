@@ -37,6 +37,7 @@ from cronhpc.core.model import (
     SubmitLink,
     Switch,
     Switches,
+    SwitchKind,
     Wait,
     Way,
     World,
@@ -438,7 +439,7 @@ def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
     """Also where Slurm calls it held by an administrator, as it does of root's own: releasing it is no advice."""
     held = replace(RUNS[1], state="PENDING", **waits_for("JobHeldAdmin"), start=None)
     ours = replace(held, comment=f"cronhpc-paused/{WORLD.directory_id} {held.comment}")
-    switch = Switch("pause", "backup", "/home/alice/cron/pause/backup", "bob", at("12:00"))
+    switch = Switch(SwitchKind.PAUSE, "backup", "/home/alice/cron/pause/backup", "bob", at("12:00"))
     for job, words in ((held, 1), (ours, 0)):
         world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((job,)))
         known = facts_of(replace(world, switches=Switches((switch,))))
@@ -501,16 +502,16 @@ UNREADABLE = Problem(
 BAD = Problem("E101", '"0/15 * * * *": cron has no 0/15.', "Write */15.", "cron.d/sync.slurm", 3)
 ATTENTION = {
     "a pause switch": (
-        with_switch(Switch("pause", "ALL", "/home/alice/cron/pause/ALL", "bob", at("12:00"))),
+        with_switch(Switch(SwitchKind.PAUSE, "ALL", "/home/alice/cron/pause/ALL", "bob", at("12:00"))),
         "ALL  paused by bob, since today 12:00  cronhpc resume ALL",
     ),
     "a switch on a job that has ended": (
-        with_switch(Switch("kill", "27", "/home/alice/cron/kill/27", "bob", at("12:00"))),
+        with_switch(Switch(SwitchKind.KILL, "27", "/home/alice/cron/kill/27", "bob", at("12:00"))),
         "27  stopped by bob; that job has ended, since today 12:00  cronhpc unkill 27",
     ),
     "a switch on a job that runs": (
         replace(
-            with_switch(Switch("kill", "4720_3", "/home/alice/cron/kill/4720_3", "bob", at("12:00"))),
+            with_switch(Switch(SwitchKind.KILL, "4720_3", "/home/alice/cron/kill/4720_3", "bob", at("12:00"))),
             claims=(RUNS[0],),
             queue=Queue((RUNS[1],)),
         ),
@@ -521,7 +522,7 @@ ATTENTION = {
         "backup  failed, exit 1, last today 04:00  cronhpc logs 27_3",
     ),
     "a switch in a team's folder": (
-        with_switch(Switch("kill", "ALL", "/proj/kill/ALL", "bob", at("12:00"))),
+        with_switch(Switch(SwitchKind.KILL, "ALL", "/proj/kill/ALL", "bob", at("12:00"))),
         "ALL  stopped by bob, since today 12:00  rm /proj/kill/ALL",
     ),
     "a switch that is over": (
@@ -900,8 +901,8 @@ def test_a_colleague_sees_the_silence_by_her_own_clock() -> None:
     assert shown[2] == "seen    as the owner's scheduler saw it today 14:07 (3 h ago)"
 
 
-@pytest.mark.parametrize(("kind", "word"), [("kill", "stopped"), ("pause", "paused")])
-def test_a_colleague_sees_what_the_last_tick_held_back_though_its_switch_is_lifted(kind: str, word: str) -> None:
+@pytest.mark.parametrize(("kind", "word"), [(SwitchKind.KILL, "stopped"), (SwitchKind.PAUSE, "paused")])
+def test_a_colleague_sees_what_the_last_tick_held_back_though_its_switch_is_lifted(kind: SwitchKind, word: str) -> None:
     held = facts_of(with_switch(Switch(kind, "backup", f"/home/alice/cron/{kind}/backup", "bob", at("12:00"))))
     lifted = status.with_switches(of_json(json.loads(json.dumps(as_json(held)))), (), NOW)
     [row] = [line for line in render(lifted, style(), from_file=True).splitlines() if line.startswith("backup ")]

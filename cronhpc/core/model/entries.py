@@ -121,11 +121,23 @@ class Rules:
 # --- switches, what they reach, and what they did ---------------------------------------------------------------------
 
 
+class SwitchKind(StrEnum):
+    """What a switch does; its folder, and the command that sets it, are called so."""
+
+    KILL = "kill"
+    PAUSE = "pause"
+
+    @property
+    def undo(self) -> str:
+        """The command that lifts it."""
+        return "unkill" if self is SwitchKind.KILL else "resume"
+
+
 @dataclass(frozen=True, slots=True)
 class Switch:
     """A file in kill/ or pause/ (or a configured place) and what it says."""
 
-    kind: str  # kill | pause
+    kind: SwitchKind
     name: str  # the file's name, or the configured switch's
     path: str
     by: str  # the file's owner
@@ -187,7 +199,7 @@ class KillRecord:
     @property
     def in_words(self) -> str:
         """By which switch, by whom and why."""
-        return Switch("kill", self.name, self.path, self.by, 0, self.reason).in_words
+        return Switch(SwitchKind.KILL, self.name, self.path, self.by, 0, self.reason).in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches
+from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch, Switches, SwitchKind
 from cronhpc.core.model.runs import Claim, ClaimState, EntryState, Instant, Job, JobEnd, Key, Queue, Result, entry_id
 from cronhpc.cron.values import dataclass, field, grouped
 from cronhpc.script.advice import Advice, Problem, command
@@ -334,9 +334,9 @@ class World:
         """The rows of the queue. Empty also where it is unknown: then they show nothing, and mean nothing."""
         return self.queue.jobs if self.queue is not None else ()
 
-    def standing(self, kind: str) -> list[Switch]:
-        """The switches of that kind (kill, pause) that act now."""
-        return [switch for switch in self.switches.listed if switch.kind == kind and not switch.expired(self.now)]
+    def standing(self, kind: SwitchKind) -> list[Switch]:
+        """The switches of that kind that act now."""
+        return [switch for switch in self.switches.listed if switch.kind is kind and not switch.expired(self.now)]
 
     def jobs(self) -> dict[str, list[Job]]:
         """The rows of the queue by job id: of an array one a task. Empty also where the queue is unknown."""
@@ -386,7 +386,7 @@ class Reason(StrEnum):
     @classmethod
     def by_switch(cls, kind: str) -> Reason:
         """Why a switch of that kind (kill, pause) lets nothing go."""
-        return cls.STOPPED if kind == "kill" else cls.PAUSED
+        return cls.STOPPED if kind == SwitchKind.KILL else cls.PAUSED
 
 
 class LeaveCause(StrEnum):
