@@ -31,7 +31,6 @@ from cronhpc.doctor.judge import of_cluster, of_disk, of_machine, of_nodes
 from cronhpc.engine.delivery import About, facts
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import open_site
-from cronhpc.store.memory import save_cache
 from docs.generate import json_page
 from tests import golden_directory
 from tests.doctor.test_diagnosis import DISKS, HERE, MACHINES, NODES
@@ -102,7 +101,7 @@ def looking(model: Path) -> Iterator[Shell]:
         for shell in _copied(model, patch):
             site = open_site(str(shell.home / "cron"), None, {"HOME": str(shell.home), "PATH": NO_PATH})
             read_world(site, NOW)
-            save_cache(site.paths.state / "cache.json", site.cache)
+            site.cache.save()
             yield shell
 
 

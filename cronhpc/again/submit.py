@@ -589,7 +589,7 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
     if why := batch.dialect.no_again:
         raise CronhpcError(f"again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
-    return site_here(paths, settings, batch, environ)
+    return site_here(paths, settings, batch, environ, store_memory.Cache(paths.state))
 
 
 _SETTINGS = b"""\

@@ -176,7 +176,7 @@ def facts(console: Console) -> Status:
         owner=site.user,
         host=site.host,
         series_only=console.keeps_series_only(paths),
-        used=status.used_of(site.cache),
+        used=status.used_of(site.cache.known),
     )
     answer = status.facts(
         world,

@@ -34,6 +34,7 @@ from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
 from cronhpc.store.files import MARKER, Paths, decoded, existing, umask
+from cronhpc.store.memory import Cache
 from cronhpc.store.settings import emptied, read_settings
 
 if TYPE_CHECKING:
@@ -392,7 +393,7 @@ def _ticks(asked: Asked, via: Way | None) -> Iterator[Finding]:
     paths = Paths(asked.root)
     if via is not None and via.in_scrontab and (cause := scrontab_trouble(paths, asked.environ)):
         yield Check.NO_TICK(why=cause)
-    if via is not None and not via.runs_ahead and (why := scheduler.SiteChanges(paths).no_submit):
+    if via is not None and not via.runs_ahead and (why := scheduler.SiteChanges(paths, Cache(paths.state)).no_submit):
         yield Check.NODES_MAY_NOT(why=why)
 
 

@@ -486,8 +486,7 @@ class _Keeper:
     def write_cache(self) -> None:
         self._note_cost()
         self._note_accounting()
-        if self.site.cache.changed:
-            store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
+        self.site.cache.save()
 
     def _note_accounting(self) -> None:
         """Whether there is accounting, and a field that sacct lacks, is asked once a day: not at every end of a run."""
@@ -514,7 +513,7 @@ class _Keeper:
             backend=self.site.batch.dialect.name,
             owner=self.site.user,
             host=self.site.host,
-            used=status.used_of(self.site.cache),
+            used=status.used_of(self.site.cache.known),
         )
         problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, reported_too=True))
         report = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)

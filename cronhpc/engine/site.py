@@ -20,7 +20,7 @@ from cronhpc.store import trust
 from cronhpc.store.damage import environment
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, Paths, clock_of, disk_clock, existing, must_be_no_copy, read_bytes
-from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
+from cronhpc.store.memory import Cache, settings_from_json, settings_to_json
 from cronhpc.store.scheduler import SiteChanges, batch_system_found, expected, hand_made_mark, started
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ class Site:
     user: str
     uid: int
     timezone: str  # IANA key: the settings', else the machine's
-    cache: Cache = field(default_factory=Cache)
+    cache: Cache
     problems: tuple[Problem, ...] = ()  # rows of the settings that cannot be used
     disk_clock: DiskClock = field(default_factory=DiskClock)  # of no device: not looked at
     clock_verified: bool = False  # the batch system has said what time it is, whatever this machine's clock says
@@ -60,14 +60,11 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     must_be_safe(paths)
     must_be_no_copy(paths)
     _must_be_there(paths)
-    try:
-        cache = load_cache(paths.state / "cache.json")
-    except OSError:
-        cache = Cache()
+    cache = Cache(paths.state)
     stamp = os.stat(paths.settings)  # noqa: PTH116 - one stat, before it is read: an edit from then on is another print
     seen, cached = _lasting_print(stamp), _cached_settings(stamp, cache)
     if cached is None:
-        cache = Cache()  # whatever was read with other settings
+        cache.known = {}  # whatever was read with other settings
     settings, problems = (cached, ()) if cached is not None else _read_settings(paths)
     if not stamp.st_size:
         from cronhpc.store.settings import emptied
@@ -90,20 +87,20 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         accounting=accounting[0] if accounting else None,
         submit_line=not accounting or all(accounting[2:]),
     )
-    site = site_here(paths, settings, batch, saved)
+    site = site_here(paths, settings, batch, saved, cache)
     if cache.get("zone", site.timezone) != site.timezone:
-        cache = Cache()
-    if not problems and (cache.get("zone") != site.timezone or "settings" not in cache):
+        cache.known = {}
+    if not problems and (cache.get("zone") != site.timezone or not cache.get("settings")):
         cache.keep("zone", site.timezone)
         cache.keep("settings", [seen, settings_to_json(settings)])
-    return replace(site, cache=cache, problems=problems)
+    return replace(site, problems=problems)
 
 
-def site_here(paths: Paths, settings: Settings, batch: Batch, environ: Mapping[str, str]) -> Site:
+def site_here(paths: Paths, settings: Settings, batch: Batch, environ: Mapping[str, str], cache: Cache) -> Site:
     """As this process works on it. `environ`: what commands and runs get, before it is scrubbed."""
     uid, zone = os.getuid(), settings.timezone or machine_zone()
     environment = scrub(environ, batch.dialect, settings.environment)
-    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone)
+    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache)
 
 
 def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ Where both are lost, the claims still hold the newest slot of every entry, so no
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 from cronhpc import __version__
 from cronhpc.core.model import EntryState, SchedulerState, Settings, decode
@@ -84,30 +85,34 @@ def merged(ours: Memory, theirs: Memory) -> Memory:
 # --- the cache of parsed files -------------------------------------------------------------------------------------
 
 
-class Cache(dict[str, "Any"]):
-    """What was parsed from files, and what asking has taught, by what it is of."""
-
-    changed = False  # since it was read: then the tick writes it
-
-    def keep(self, name: str, value: Any) -> None:
-        self.changed = self.changed or self.get(name) != value
-        self[name] = value
-
-
-def load_cache(path: Path) -> Cache:
-    """What was parsed from files, by source and fingerprint; empty where it is absent, or not as we wrote it.
+class Cache:
+    """`state/cache.json`: what was parsed from files, and what asking has taught, by what it is of.
 
     It can be made again, so nothing is looked for in a file that another version, or anybody else, has written.
     """
-    data = read_bytes(path) or b""
-    head, rest = data[:_SEAL], data[_SEAL:]
-    return Cache(json.loads(b"{" + rest) if head == _seal(rest) else {})
 
+    def __init__(self, state: Path) -> None:
+        """As the file has it; empty where that is absent, cannot be read, or is not as we wrote it."""
+        self.path = state / "cache.json"
+        self.known: dict[str, Any] = {}
+        self.changed = False  # since it was read: then the tick writes it
+        with suppress(OSError):
+            data = read_bytes(self.path) or b""
+            head, rest = data[:_SEAL], data[_SEAL:]
+            self.known = json.loads(b"{" + rest) if head == _seal(rest) else {}
 
-def save_cache(path: Path, cache: dict[str, Any]) -> None:
-    """Raises OSError."""
-    rest = json.dumps(cache, separators=(",", ":")).encode()[1:]
-    replace_file(path, _seal(rest) + rest)
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.known.get(name, default)
+
+    def keep(self, name: str, value: Any) -> None:
+        self.changed = self.changed or self.known.get(name) != value
+        self.known[name] = value
+
+    def save(self) -> None:
+        """Raises OSError."""
+        if self.changed:
+            rest = json.dumps(self.known, separators=(",", ":")).encode()[1:]
+            replace_file(self.path, _seal(rest) + rest)
 
 
 def _seal(rest: bytes) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cronhpc.core import model
 from cronhpc.core.model import LINK_WORDS, LinkRecord, Started, decode
-from cronhpc.cron.values import dataclass, field
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, Dialect
 from cronhpc.store.files import Paths, read_bytes, read_json, replace_file, retried, write_json
 from cronhpc.store.memory import Cache
@@ -133,7 +133,7 @@ class SiteChanges:
     """
 
     paths: Paths
-    cache: Cache = field(default_factory=Cache)
+    cache: Cache
 
     @property
     def no_submit(self) -> str:

@@ -142,7 +142,8 @@ def stage(tmp_path: Path) -> Stage:
     batch = Batch(jobs={"100": Job("100", "RUNNING", "watch")})
     batch.details["100"] = {"JobName": "watch", "Command": str(script), "WorkDir": str(tmp_path), "Partition": "cpu"}
     paths = Paths(root)
-    site = Site(paths, read_settings(paths.settings), batch, {}, "node", "alice", 1000, "UTC")  # type: ignore[arg-type]  # as far as it is asked
+    settings, cache = read_settings(paths.settings), memory.Cache(paths.state)
+    site = Site(paths, settings, batch, {}, "node", "alice", 1000, "UTC", cache)  # type: ignore[arg-type]  # what is asked
     return Stage(site, batch, tmp_path)
 
 
@@ -151,6 +152,18 @@ def test_a_held_job_of_another_entry_whose_sbatch_timed_out_is_left_to_the_tick_
     stage.batch.jobs["90"] = Job("90", "PENDING", "backup", comment, **waits_for("JobHeldUser"))
     stage.again()
     assert stage.waiting() == {"90": "held", "101": "15:00"}
+
+
+def test_what_ticks_have_learnt_is_known_to_it_and_kept(stage: Stage) -> None:
+    cache = memory.Cache(stage.site.paths.state)
+    cache.keep("hold", ["90", stage.now - 90000])
+    cache.keep("used", [720, 1260, stage.now])
+    cache.save()
+    site = open_series_site(str(stage.site.paths.root), "local", {"PATH": "/nowhere"})
+    stage.site = replace(stage.site, cache=site.cache)
+    stage.again()
+    cache = memory.Cache(stage.site.paths.state)
+    assert (cache.get("hold"), cache.get("used")) == (["", stage.now], [720, 1260, stage.now])
 
 
 # --- exactly one next piece ----------------------------------------------------------------------------------------

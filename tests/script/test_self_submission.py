@@ -283,8 +283,8 @@ def at(paths: Paths, batch: Batch, timezone: str = "") -> Any:
     return cast(
         "Any",
         SimpleNamespace(
-            paths=paths, batch=batch, host="login1", environment={}, cache=Cache(), parsed=[], settings=settings,
-            timezone=timezone or "Europe/Paris",
+            paths=paths, batch=batch, host="login1", environment={}, cache=Cache(paths.state), parsed=[],
+            settings=settings, timezone=timezone or "Europe/Paris",
         ),
     )  # fmt: skip
 

@@ -467,7 +467,7 @@ def test_what_a_site_makes_of_submissions_is_kept_for_a_day_and_what_links_must_
 ) -> None:
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
-    changes = scheduler.SiteChanges(paths)
+    changes = scheduler.SiteChanges(paths, memory.Cache(paths.state))
     assert (changes.looked_at("hold"), changes.drops_hold, changes.drops_begin, changes.no_submit) == (0, "", "", "")
     for kind, shown in (("hold", "7"), ("begin", ""), ("submit", "cpu1: no")):
         changes.note(kind, shown, NOW)

@@ -23,7 +23,7 @@ from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, open_site
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import history, memory, series_records
-from cronhpc.store.memory import load_cache
+from cronhpc.store.memory import Cache
 from cronhpc.store.wrappers import end_of, forget_ends
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -128,7 +128,7 @@ def test_the_past_and_the_environment_are_kept(root: Path) -> None:
 
 def test_settings_that_an_older_version_parsed_are_parsed_again(root: Path) -> None:
     assert opened(root).cache.changed
-    assert "settings" in opened(root).cache
+    assert "settings" in opened(root).cache.known
 
 
 def newer(path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_newer_record_of_a_train_is_refused(root: Path) -> None:
 
 def test_a_newer_cache_is_made_anew(root: Path) -> None:
     newer(root / "state" / "cache.json")
-    assert load_cache(root / "state" / "cache.json") == {}
+    assert Cache(root / "state").known == {}
     assert read_world(opened(root), NOW).world.entries
 
 
