@@ -90,7 +90,10 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         console.withdraw_edited(site or console.site())
     problems += [problem for source in (linter.partitions, linter.online) if source for problem in source.problems]
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in _in_order(problems)]
-    console.say(reports.check(problems, fmt="json" if console.as_json else args.format))
+    if console.as_json or args.format == "json":
+        console.json(reports.check_facts(problems))
+    else:
+        console.say(reports.check(problems, fmt=args.format))
     bad = {"error", "warning"} if args.strict else {"error"}
     return BROKEN if broken else ATTENTION if any(each.severity in bad for each in problems) else FINE
 

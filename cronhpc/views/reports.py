@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.views import Facts, runs, text, times
-from cronhpc.views.facts import VERSION, HistoryRun, cleaned
+from cronhpc.views.facts import HistoryRun, as_json, cleaned
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -19,20 +18,18 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
-    """`problems` as lines for people, as JSON, or as GitHub's workflow commands; no line end at the end.
+    """`problems` as lines for people, or as GitHub's workflow commands; no line end at the end.
 
     A line is printable: names and scripts may hold line ends, terminal codes and bytes that are no UTF-8.
     """
-    if fmt == "json":
-        rows = [{name: cleaned(getattr(p, name)) for name in _FIELDS} for p in problems]
-        answer = {
-            "version": VERSION,
-            "problems": rows,
-            **{f"{level}s": number for level, number in _counts(problems).items()},
-        }
-        return json.dumps(answer, ensure_ascii=False, indent=2)
     lines = [_github(p) if fmt == "github" else text.clean(str(p)) for p in problems]
     return "\n".join([*lines, summary(problems)])
+
+
+def check_facts(problems: Sequence[Problem]) -> Facts:
+    """For --json; texts are printable."""
+    rows = [{name: cleaned(getattr(problem, name)) for name in _FIELDS} for problem in problems]
+    return {"problems": rows, **{f"{level}s": number for level, number in _counts(problems).items()}}
 
 
 def summary(problems: Sequence[Problem]) -> str:
@@ -75,8 +72,7 @@ _GAP = 2
 
 def doctor_facts(findings: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> Facts:
     """For --json; texts as they are."""
-    names = ("level", "topic", "what", "fix")
-    rows = [{**{name: getattr(each, name) for name in names}, "settings": dict(each.settings)} for each in findings]
+    rows = [{**as_json(each), "settings": dict(each.settings)} for each in findings]
     counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
     return {"findings": rows, "counts": counts, "settings": dict(values), "written": written}
 

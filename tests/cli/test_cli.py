@@ -297,6 +297,15 @@ def test_where_nothing_tells_the_system_that_is_said(shell: Shell, tmp_path: Pat
     assert {"E601", "N004", "E201"} <= codes, codes
 
 
+def test_check_is_json_in_every_locale(shell: Shell) -> None:
+    """What a terminal has no letter for is spelt \\xe9 there, which is no JSON."""
+    shell.drop("cron.daily/bad.slurm", "#SBATCH --tiém=10\ntrue")
+    for words in (("--json",), ("--format", "json")):
+        said = shell("check", *words)
+        assert said.out.isascii()
+        assert any("--tiém" in each["what"] for each in said.json["problems"])
+
+
 def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
     assert "There is no entry called nobody" in shell("history", "nobody").err
     said = shell("run", "nobody", "--json")
