@@ -13,7 +13,8 @@ from cronhpc.check.lint import unreadable, without_ignored
 from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
-from cronhpc.cli.console import Console, UsageError, no_such
+from cronhpc.cli.console import Console, UsageError
+from cronhpc.cli.runs import no_entry
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, World, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
@@ -242,7 +243,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
             problems += linter.online.of_command(entry)
     for name in names:
         if name not in entries:
-            raise no_such("entry", name, entries)
+            raise no_entry(name, entries, paths)
     return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *reading.problems))], site
 
 

@@ -18,7 +18,7 @@ from cronhpc.core.identity import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, SwitchKind, World, command, entry_id, joined, slot_text
 from cronhpc.core.model.decode import iso
 from cronhpc.core.policy import POLICIES
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.script.spelling import own_output
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script, row_of
@@ -78,11 +78,7 @@ _LIST_EXAMPLE = "cronhpc list"
 
 def _list(_: argparse.Namespace, console: Console) -> int:
     site = console.own_site("lists its entries")
-    world = console.offline_world(site)
-    if world.never_ran():
-        from cronhpc.cli.check import unread
-
-        world = unread(world, site.environment)
+    world = console.with_unreadable(site, console.offline_world(site))
     rows = [(entry, _state(world, entry)) for entry in world.entries]
     if console.as_json:
         keys = ("name", "schedule", "words", "timezone", "state", "file")
@@ -125,6 +121,7 @@ _LABEL = 7  # columns
 def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
     site, world, entry = _opened(args, console, "sees its scripts")
+    (entry,) = console.with_unreadable(site, replace(world, entries=(entry,))).entries
     effective = _effective(site, world, entry)
     console.answer(effective.facts, lambda: "\n".join(effective.screen(console.style(site.settings.timezone))))
     return ATTENTION if entry.problem else FINE

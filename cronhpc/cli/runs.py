@@ -106,9 +106,10 @@ def entry_named(name: str, entries: Sequence[Entry], paths: Paths, see: str = ""
 
 
 def no_entry(name: str, names: Iterable[str], paths: Paths, see: str = "") -> NoSuchError:
-    """The error for a name that no entry has; of one that there was it says what is left of it, and where."""
-    state = memory.load(paths.entries).entries.get(name)
-    if state is None and not any(row.get("entry") == name for row in history.rows(paths.history)):
+    """The error for a name that no entry has; of one that there was its owner is told what is left, and where."""
+    state = memory.load(paths.entries).entries.get(name) if paths.is_mine else None
+    rows = history.rows(paths.history) if paths.is_mine else ()
+    if state is None and not any(row.get("entry") == name for row in rows):
         return no_such("entry", name, names, see=see or command("status"))
     back = ""
     kept = sorted((paths.root / "trash").glob(f"{glob.escape(name)}.*{SUFFIX}"))

@@ -165,11 +165,7 @@ def facts(console: Console) -> Status:
 
     site = console.site_now()
     reading = read_world(site, console.now)
-    world = _with_who_calls_ticks(reading.world, site, console)
-    if world.never_ran():
-        from cronhpc.cli.check import unread
-
-        world = unread(world, site.environment)
+    world = console.with_unreadable(site, _with_who_calls_ticks(reading.world, site, console))
     about = status.About(
         directory=str(paths.root),
         backend=site.batch.dialect.name,
@@ -276,9 +272,7 @@ def _explain(name: str, console: Console, status: Status) -> int:
     if entry is None:
         from cronhpc.cli.runs import no_entry
 
-        names = [each.name for each in status.entries]
-        paths = console.paths()
-        raise no_entry(name, names, paths) if paths.is_mine else no_such("entry", name, names)
+        raise no_entry(name, (each.name for each in status.entries), console.paths())
     rows = [row for row in status.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
     answer = {**as_json(entry), **as_json(explain.facts(schedule, console.now)), "attention": rows}

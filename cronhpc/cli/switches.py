@@ -80,14 +80,13 @@ def _set(args: argparse.Namespace, console: Console, kind: SwitchKind) -> int:
     console.out.flush()  # they stand, however long the batch system takes to answer
     effect = _ordered(console, Order(kind, frozenset(names)), look, switches)
     notes = [note for name in names if (note := _unwritten(name, look, settings))]
-    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(kind.undo, *names), "notes": notes}
-    if console.as_json:
-        console.json(facts)
-    else:
-        lines = [*effect.words(console, settings.timezone, kind, names)]
-        lines += [_COST] if kind is SwitchKind.PAUSE and (not effect.at_once or effect.did(Deed.HELD)) else []
-        lines += [_PAUSED] if args.typed == "disable" else []
-        console.say(joined("\n", [*lines, "undo: " + facts["undo"], *(f"note: {note}" for note in notes)]))
+    undo = command(kind.undo, *names)
+    lines = [*effect.words(console, settings.timezone, kind, names)]
+    lines += [_COST] if kind is SwitchKind.PAUSE and (not effect.at_once or effect.did(Deed.HELD)) else []
+    lines += [_PAUSED] if args.typed == "disable" else []
+    lines += ["undo: " + undo, *(f"note: {note}" for note in notes)]
+    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo, "notes": notes}
+    console.answer(facts, lambda: joined("\n", lines))
     return FINE if effect.ok else ATTENTION
 
 

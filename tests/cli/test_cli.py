@@ -640,9 +640,10 @@ def test_pause_and_resume(shell: Shell) -> None:
 
 @pytest.mark.processes
 def test_a_script_that_its_shell_cannot_read_is_named_before_it_runs(shell: Shell) -> None:
-    """`check` alone knew, and `list` and `status` called it well until it failed."""
+    """`check` alone knew, and `list`, `show` and `status` called it well until it failed."""
     shell.drop("cron.daily/backup.slurm", "if true; then")
     assert "fails: E230" in shell("list", now=later()).out
+    assert "fails: E230" in shell("show", "backup", now=later()).out
     assert "its shell cannot read it: syntax error" in shell("status", now=later()).out
     assert "E230" in shell("status", "backup", now=later()).out
     for number in range(30):

@@ -244,7 +244,7 @@ def test_what_cannot_be_put_in_place_is_kept(three: Shell, text: str, words: str
     assert kept.read_text(encoding="utf-8").endswith("more\n")
 
 
-@pytest.mark.parametrize("words", ["run", "rerun", "status", "show", "edit", "rm --yes", "next"])
+@pytest.mark.parametrize("words", ["run", "rerun", "status", "show", "edit", "rm --yes", "next", "check"])
 def test_of_a_removed_entry_each_command_says_what_is_left(three: Shell, words: str) -> None:
     three("tick", now=later())
     script = three.cron / "cron.daily" / "backup.slurm"
