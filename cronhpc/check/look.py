@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.batch.port import Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run, run_many, which
-from cronhpc.check.lint import lint_script
+from cronhpc.check.lint import lint_script, unreadable, without_ignored
 from cronhpc.check.lint_directives import Facts, Unreadable
-from cronhpc.core.model import Entry, Problem, command
-from cronhpc.cron.values import count
+from cronhpc.core.model import Entry, Problem, World, command
+from cronhpc.cron.values import count, replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.shell_text import Interpreter, interpreter
-from cronhpc.store.entries import file_of, row_of
+from cronhpc.store.entries import file_of, read_script, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,12 +54,12 @@ class Linter(NamedTuple):
         """What lint says; `refused`: what sbatch says."""
         partitions = self.partitions.by_name if self.partitions and _ASKS_FOR_ROOM.search(script.data) else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
-        unreadable = None
+        complaint = None
         if not missing and script.data not in self.read_well:
-            unreadable = unreadable_by(script.data, self.environ or {})
+            complaint = unreadable_by(script.data, self.environ or {})
         is_function = partial(_is_function, self.environ or {})
         path, added = word(script.path or "FILE"), added_options(script.entry)
-        facts = Facts(partitions, os.path.isdir, refused, is_function, unreadable, missing, added, path)
+        facts = Facts(partitions, os.path.isdir, refused, is_function, complaint, missing, added, path)
         return lint_script(
             script.name,
             script.data,
@@ -171,6 +172,29 @@ def read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
     batches = [partial(read, bash_scripts[at : at + _MANY]) for at in range(0, len(bash_scripts), _MANY)]
     answers = run_many(batches, os.cpu_count() or 1)
     return frozenset(each for answer in answers if isinstance(answer, list) for each in answer)
+
+
+_NEW, _ALONE = 256, 20  # scripts that are looked at; of them such as are a start of their shell each
+
+
+def unread(world: World, environ: Mapping[str, str]) -> World:
+    """With what shells cannot read of the first entries that have never run: a look would call them well."""
+    texts: dict[str, bytes] = {}
+    for entry in world.never_ran()[:_NEW]:
+        with suppress(OSError):
+            texts[entry.name] = read_script(entry.script)
+    well = read_well(texts.values())
+    doubtful = [name for name, data in texts.items() if data not in well][:_ALONE]
+
+    def with_notes(entry: Entry) -> Entry:
+        if (data := texts.get(entry.name)) is None:
+            return entry
+        complaint = unreadable_by(data, environ) if entry.name in doubtful else None
+        problems = without_ignored(unreadable(data, complaint, word(entry.script)), data)
+        return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in problems)))
+
+    entries = (with_notes(each) for each in world.entries)
+    return replace(world, entries=tuple(entries))
 
 
 # --- what is asked of the cluster -------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
     if how is None:
         return False
     if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
-        gone = (how.via.links and _links_gone(paths, console)) or (how.via.here and _daemon_gone(console))
+        gone = (how.via.links or how.via.here) and _gone(how.via, console)
         if not gone:
             saw_links(paths, console.now)
         return gone
@@ -160,28 +160,20 @@ def is_stale(paths: Paths, console: Console) -> bool:
 _TIMEOUT = 6  # seconds: a login waits for the answer
 
 
-def _links_gone(paths: Paths, console: Console) -> bool:
+def _gone(way: Way, console: Console) -> bool:
+    """Whether those who are to call the ticks are gone: the links from the queue, the daemon from this machine."""
     from cronhpc.batch import connect
-    from cronhpc.drivers.start import links_gone
-    from cronhpc.engine.site import open_site
-
-    try:
-        site = open_site(str(paths.root), console.backend, console.environ)
-        hurried = replace(site.settings, timeout=min(site.settings.timeout, _TIMEOUT))
-        batch = connect(site.batch.dialect.name, hurried, site.environment, paths.state)
-        return links_gone(replace(site, batch=batch), console.now)
-    except (CronhpcError, OSError):
-        return False  # unknown; said by what comes when the next tick is overdue
-
-
-def _daemon_gone(console: Console) -> bool:
-    from cronhpc.drivers.start import daemon_trouble
+    from cronhpc.drivers.start import daemon_trouble, links_gone
 
     try:
         site = console.site()
-        return site.batch.dialect.runs_here and bool(daemon_trouble(site.paths, site.host))
+        if way.here:
+            return site.batch.dialect.runs_here and bool(daemon_trouble(site.paths, site.host))
+        hurried = replace(site.settings, timeout=min(site.settings.timeout, _TIMEOUT))
+        batch = connect(site.batch.dialect.name, hurried, site.environment, site.paths.state)
+        return links_gone(replace(site, batch=batch), console.now)
     except (CronhpcError, OSError):
-        return False
+        return False  # unknown; said by what comes when the next tick is overdue
 
 
 def _not_one(name: str) -> str:

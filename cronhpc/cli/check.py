@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch import connect, dialect_of, examinable, examined, present
 from cronhpc.batch.process import which
-from cronhpc.check.lint import unreadable, without_ignored
-from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well, unreadable_by
+from cronhpc.check.look import Linter, Online, Partitions, Script, added_options, read_well
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError
 from cronhpc.cli.runs import no_entry
-from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, World, command
+from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.script import sbatch_options
-from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header
 from cronhpc.script.sbatch_options import Option, conflicts
@@ -111,29 +109,6 @@ def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
     """By their places, each once."""
     return sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
-
-
-_NEW, _ALONE = 256, 20  # scripts that are looked at; of them such as are a start of their shell each
-
-
-def unread(world: World, environ: Mapping[str, str]) -> World:
-    """With what shells cannot read of the first entries that have never run: a look would call them well."""
-    texts: dict[str, bytes] = {}
-    for entry in world.never_ran()[:_NEW]:
-        with suppress(OSError):
-            texts[entry.name] = read_script(entry.script)
-    well = read_well(texts.values())
-    doubtful = [name for name, data in texts.items() if data not in well][:_ALONE]
-
-    def with_notes(entry: Entry) -> Entry:
-        if (data := texts.get(entry.name)) is None:
-            return entry
-        complaint = unreadable_by(data, environ) if entry.name in doubtful else None
-        problems = without_ignored(unreadable(data, complaint, word(entry.script)), data)
-        return replace(entry, notes=(*entry.notes, *(replace(each, file=entry.source) for each in problems)))
-
-    entries = (with_notes(each) for each in world.entries)
-    return replace(world, entries=tuple(entries))
 
 
 _MOST_TOLD = 3

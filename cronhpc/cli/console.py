@@ -298,10 +298,10 @@ class Console:
         return with_switches(site, World(self.now, "", site.settings, entries, states=states))
 
     def with_unreadable(self, site: Site, world: World) -> World:
-        """With what shells cannot read of entries that have never run; `check` is loaded where there are such alone."""
+        """With what shells cannot read of entries that have never run; what looks is loaded only then."""
         if not world.never_ran():
             return world
-        from cronhpc.cli.check import unread
+        from cronhpc.check.look import unread
 
         return unread(world, site.environment)
 
