@@ -182,9 +182,12 @@ class Actor:
                 exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
             )
         except AtSubmitLimit as error:
-            if link.kind is not LinkKind.SPARE:
+            if link.kind is not LinkKind.SPARE and not link.again:
                 raise
-            self.progress.failed(error)  # a site that takes two jobs at a time: it goes on without a spare
+            self.progress.failed(error)
+            if link.again:  # its text reads there when to come
+                self._remember_link(link.again, own)
+            # a site that takes two jobs at a time: it goes on without a spare
             self.progress.note(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
             return None
         if self.world.chain.drops_begin:
@@ -198,7 +201,8 @@ class Actor:
         with suppress(OSError):
             links = scheduler.links(self.site.paths).items()
             listed = {job.id for job in self.world.listed}
-            before = listed | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
+            older = (job_id for job_id, link in self.world.links.items() if not link.fresh)
+            before = listed | self.linked | {self.world.call.link, *older}
             return next((job_id for job_id, link in links if link.kind is kind and job_id not in before), "")
         return ""
 

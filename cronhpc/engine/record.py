@@ -361,12 +361,13 @@ class _Keeper:
             kept.due = scheduler.due_file(self.site.paths, kept.due)
         fits = any(isinstance(outcome.decision, model.Submit) and outcome.job_id for outcome in self.outcomes)
         kept.job_limit = identity.job_limit(self.world, self.outcomes)
-        links = {LinkKind.SUCCESSOR: kept.successor, LinkKind.SPARE: kept.spare}
+        links, full = {LinkKind.SUCCESSOR: kept.successor, LinkKind.SPARE: kept.spare}, False
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
-                if outcome.job_id:
-                    links[decision.kind] = outcome.job_id
+                again = decision.again if outcome.obstacle is model.Obstacle.SUBMIT_LIMIT else ""
+                links[decision.kind] = outcome.job_id or again or links[decision.kind]
+                full = full or again != ""
                 if decision.kind is LinkKind.SPARE and outcome.done in {
                     Done.OK,
                     Done.REFUSED,
@@ -376,6 +377,8 @@ class _Keeper:
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 links[decision.kind] = decision.job_id
+        if full or links[LinkKind.SUCCESSOR] != kept.successor:
+            kept.full_since = (kept.full_since or now) if full else 0
         kept.successor, kept.spare = links[LinkKind.SUCCESSOR], links[LinkKind.SPARE]
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
         self._tell()

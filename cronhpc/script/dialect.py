@@ -60,6 +60,7 @@ class Dialect:
     minutes: bool = False  # it tells the minute alone in which a job began that runs
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     force: str = ""  # and what forgets a job whose node does not answer for it
+    begins_again: bool = False  # a link can put itself back into the queue, for a later time
     arrays_count_once: bool = False  # where it limits how many jobs a user has; elsewhere each task counts
     no_again: str = ""  # why `again` is not here, where it is not
 
@@ -110,6 +111,7 @@ SLURM = Dialect(
         "SBATCH_CLUSTERS": "clusters",
     },
     as_sbatch=True,
+    begins_again=True,
 )
 GRID_ENGINE = Dialect(
     name="grid_engine",

@@ -15,6 +15,7 @@ from cronhpc.core.model import (
     LeaveChain,
     LinkKind,
     MoveLink,
+    Obstacle,
     Reason,
     Result,
     Submit,
@@ -41,13 +42,19 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool
     chain = world.chain
     known = {LinkKind.SUCCESSOR: _link(of_chain.successors), LinkKind.SPARE: _link(of_chain.spares)}
     ahead = [job.start for job in of_chain.successors]
+    full_since = world.kept.full_since
     for outcome in outcomes:
         decision = outcome.decision
+        if isinstance(decision, SubmitLink) and decision.again and outcome.obstacle is Obstacle.SUBMIT_LIMIT:
+            known[decision.kind], full_since = Link(decision.again, decision.at, ""), full_since or world.now
         if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
             job = outcome.job_id or (decision.job_id if isinstance(decision, MoveLink) else None)
             known[decision.kind] = Link(job, decision.at, "")
             if isinstance(decision, SubmitLink) and decision.kind is LinkKind.SUCCESSOR:
                 ahead.append(decision.at)
+    next_link = known[LinkKind.SUCCESSOR]
+    if next_link is not None and next_link.job not in {world.kept.successor, world.call.link}:
+        full_since = 0  # another has found its place
     rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
     on_hold = rest or chain.on_hold
     last = world.now if ticked else world.kept.last_tick
@@ -64,7 +71,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool
         runs_ahead=runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.via.runs_ahead else 0,
         last_tick=last,
         running=running[0] if running else None,
-        next=known[LinkKind.SUCCESSOR],
+        next=next_link,
         spare=known[LinkKind.SPARE],
         on_hold=on_hold if (chain.wanted or rest) and not running else "",
         no_spare=world.kept.no_spare if chain.wanted else "",
@@ -72,6 +79,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool
         moved_from=chain.moved_from,
         state="",
         fix="",
+        full_since=full_since or None,
         ended_badly=None if ticked else tuple(_ended_link(*each) for each in chain.ended_badly.items()) or None,
     )
 
@@ -263,7 +271,12 @@ def _jobs_words(chain: Chain, style: Style) -> list[str]:
             late = at is None or at < style.now
             why = text.one_line(link.reason) if late and link.reason not in NO_NEWS else ""
             when = style.clock(at) if at else "stuck" if link.fault else "soon"
-            jobs.append(f"{key} {when} (job {link.job}{f', waits: {why}' if why else ''})")
+            notes = [f"waits: {why}"] if why else []
+            if chain.full_since and key == "next":
+                notes.append(
+                    f"again: a submit limit has left no place for another since {style.dated(chain.full_since)}"
+                )
+            jobs.append(f"{key} {when} ({', '.join([f'job {link.job}', *notes])})")
     if chain.ahead and chain.ahead.links > 1:
         until = chain.ahead.until
         jobs.append(f"{chain.ahead.links} links wait ahead" + (f", the last {style.clock(until)}" if until else ""))

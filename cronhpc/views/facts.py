@@ -100,6 +100,7 @@ class Chain:
     state: str
     fix: str
     ended_badly: tuple[EndedLink, ...] | None = None  # the newest, and no tick came since; where they were asked about
+    full_since: Instant | None = None  # a submit limit leaves no place for a successor: the last link comes again
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +305,7 @@ class Status:
 _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Batch: {"accounting_error": None},
     Chain: {**dict.fromkeys(("disabled", "caller", "state", "fix"), ""), "runs_ahead": 0, "ended_badly": None}
-    | {"via": Way.UNKNOWN},
+    | {"via": Way.UNKNOWN, "full_since": None},
     EntryStatus: {"retries": 0},
     SeriesStatus: {"crashed": False, "after": False},
     Link: {"fault": None},

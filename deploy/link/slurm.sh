@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # a part of deploy/scheduler.slurm.in, which has the names that are not set here
-# Slurm. A file of another batch system sets the same two names, and has the same functions; `let_go` and `ended_as` where
-# it can tell.
+# Slurm. A file of another batch system sets the same two names, and has the same functions; `let_go`, `ended_as` and
+# `begin_again` where it can.
 job=${SLURM_JOB_ID:-0} node=${SLURMD_NODENAME:-}
 
 # One row a job of this user: id|state|name|reason|start|submitted|comment|command. Fails where there is no answer.
@@ -27,6 +27,18 @@ let_go() {
 }
 
 cancel() { timeout "$limit" scancel "$@"; }
+
+# This job, whose work is done, goes back to the queue as a link that begins at AT: so it needs no place but its own. What
+# then ends here may take the last command with it: it is given again; without it the job begins in two minutes.
+begin_again() { # AT COMMENT
+  local try
+  trap '' TERM
+  timeout "$limit" scontrol update JobId="$job" JobName="$link" Comment="$2" Requeue=1 &&
+    timeout "$limit" scontrol requeue "$job" || return
+  for try in 1 2 3; do
+    if timeout "$limit" scontrol update JobId="$job" StartTime="uts$1" Requeue=0; then return; fi
+  done
+}
 
 # How a job ended that is not in the queue any more: name|state|nodes. Nothing where nobody tells.
 ended_as() { # ID

@@ -787,6 +787,26 @@ def test_the_chain_has_one_successor_and_one_spare(situation: World, expected: l
     assert decided(situation) == expected
 
 
+AGAIN = {
+    "none is there": (linked(SPARE), ["10", ""]),
+    "the one that waits holds an older text": (linked(link(11, "16:00", fingerprint="0ld"), SPARE), ["10", ""]),
+    "one waits, and others are wanted ahead": (linked(NEXT, SPARE), ["", ""]),
+    "no link calls this tick": (linked(SPARE, self_id=""), ["", ""]),
+    "elsewhere no job puts itself back": (replace(linked(SPARE), dialect=GRID_ENGINE), ["", ""]),
+}
+
+
+@pytest.mark.parametrize(("situation", "again"), AGAIN.values(), ids=AGAIN)
+def test_where_a_limit_leaves_no_place_for_a_successor_the_link_that_runs_comes_again(
+    situation: World, again: list[str]
+) -> None:
+    situation = replace(situation, chain=replace(situation.chain, prequeue=3))
+    submitted = [
+        each for each in plan(situation).decisions if isinstance(each, SubmitLink) and each.kind is LinkKind.SUCCESSOR
+    ]
+    assert [each.again for each in submitted][:2] == again
+
+
 CROWDED = {
     "its links alone": ((NEXT, SPARE), True),
     "a run that has ended beside them": ((NEXT, SPARE, job(7, "COMPLETED", of=K)), True),

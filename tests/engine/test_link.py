@@ -308,6 +308,70 @@ def test_a_successor_that_can_be_given_no_begin_is_taken_back(stand: Stand) -> N
     assert "NO SUCCESSOR" in said
 
 
+FULL = "echo 'submission failed: Job violates accounting/QOS policy' >&2; exit 1"
+TAKEN = [ME, row(71, NOON + HOUR)]
+SPARE_RUNS = [row(JOB, NOON, "RUNNING", "None", "spare")]
+
+
+@pytest.mark.parametrize(
+    ("situation", "record", "scontrol", "at"),
+    [
+        pytest.param(
+            Situation(NOON + 5, [ME], [ME]), None, "exit 0", "13:00", id="its tick could not work: the next interval"
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME], [ME]),
+            NOON + 10 * MINUTE,
+            "exit 0",
+            "12:10",
+            id="when its tick wants the next one",
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME], [ME]), NOON - HOUR, "exit 0", "13:00", id="its record is its own slot's"
+        ),
+        pytest.param(
+            Situation(NOON + 5, SPARE_RUNS, SPARE_RUNS, kind="spare"),
+            None,
+            "exit 0",
+            "13:00",
+            id="a spare becomes the link",
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME], [ME]), None, "case $* in *requeue*) exit 1 ;; esac", "", id="the site forbids it"
+        ),
+        pytest.param(Situation(NOON + 5, [ME], TAKEN), None, "exit 0", "", id="its tick has found a place"),
+        pytest.param(Situation(NOON + 5, None), None, "exit 0", "", id="the queue does not answer"),
+    ],
+)
+def test_a_link_that_finds_no_place_for_a_successor_comes_again_in_its_own(
+    situation: Situation, record: int | None, scontrol: str, at: str, stand: Stand
+) -> None:
+    """Something else took each place of the limit as soon as it was free, and the chain was dead."""
+    scheduler_, stand.sbatch, stand.scontrol = stand.root / "cron" / "scheduler", FULL, scontrol
+    (scheduler_ / "links").mkdir()
+    if record is not None:
+        (scheduler_ / "links" / str(JOB)).write_text(f"link {record} f00d {NOON}\n")
+    _, said = stand.run(situation)
+    calls = re.findall("(?m)^scontrol (.*)$", (stand.root / "calls").read_text())
+    moved = [_clock(int(when)) for call in calls for when in re.findall(r"StartTime=uts(\d+) Requeue=0", call)]
+    assert moved == [at] * (at != ""), said
+    if at:
+        assert calls[0].startswith(f"update JobId={JOB} JobName={LINK} Comment=cronhpc={ID}/link ")
+        assert calls[1] == f"requeue {JOB}"
+        assert (scheduler_ / "successor").read_text() == f"{JOB}\n"
+        assert _clock(int((scheduler_ / "links" / str(JOB)).read_text().split()[1])) == at
+    else:
+        assert not (scheduler_ / "successor").exists() or situation.then == TAKEN
+
+
+def test_a_link_that_was_stopped_meanwhile_does_not_come_again(stand: Stand) -> None:
+    stop = stand.root / "cron" / "scheduler" / "stop.0"
+    stand.sbatch = f"touch {stop}; {FULL}"
+    _, said = stand.run(Situation(NOON + 5, [ME], [ME]))
+    assert "no other start" in said
+    assert "scontrol" not in (stand.root / "calls").read_text()
+
+
 REFUSALS = {
     **{f"a wrapper's word: {word}": (f"echo 'jobs: {word}' >&2; exit 1", True) for word in NO_SUBMIT},
     "Slurm's word": ("echo 'submission failed: Access/permission denied' >&2; exit 1", True),

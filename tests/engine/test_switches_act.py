@@ -462,6 +462,30 @@ def test_a_spare_that_a_limit_has_forbidden_is_tried_again_by_start(root: Path, 
     assert (read_world(site, NOW).world.kept.no_spare == "") == tried
 
 
+def test_since_when_a_limit_leaves_no_place_is_kept_until_another_link_has_found_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, now = site_of(root, Fake([])), NOW - NOW % 3600 + 600
+    of = directory_id(site.paths)
+    scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d", at=now - 600))
+    monkeypatch.setattr(Actor, "_refused_link", lambda *_: "")
+
+    def link(job_id: int, state: str) -> Job:
+        return job(job_id, state, name=link_names(of)[0], comment=f"cronhpc={of}/link {now} f00d", start=now)
+
+    def full_since(at: int, fake: Fake, caller: str) -> int:
+        tick(site_of(root, fake), at, Call(link=caller))
+        return load(site.paths.entries).scheduler.full_since
+
+    full = Fake([link(7, "RUNNING")])
+    full.fails = {"submit": AtSubmitLimit("QOSMaxSubmitJobPerUserLimit")}
+    assert full_since(now, full, "7") == now
+    assert scheduler.links(site.paths)["7"].slot > now, "its text reads there when to come"
+    assert full_since(now + 60, Fake([link(7, "PENDING")]), "") == now
+    assert full_since(now + 3600, full, "7") == now
+    assert full_since(now + 3660, Fake([link(8, "PENDING")]), "") == 0
+
+
 @pytest.mark.parametrize("silent", [False, True], ids=["at once", "after a tick without an answer"])
 @pytest.mark.parametrize("refused", ["spare", "link"])
 def test_what_waits_as_a_link_has_met_a_limit_is_submitted_one_by_one(

@@ -19,6 +19,7 @@ from cronhpc.core.model import Key, link_names
 from tests.batch.test_scrontab import FAKE as SCRONTAB
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
+from tests.lab.helpers_team import LIBRARIES, PYTHON
 
 pytestmark = pytest.mark.lab
 
@@ -641,6 +642,40 @@ def test_a_spare_that_takes_the_place_of_every_run_makes_room(
     assert {name: len(slots) for name, slots in cron.ran().items()} == {"a": 1}
     status = json.loads((cron.root / "status.json").read_text(encoding="utf-8"))
     assert "MaxSubmit" in status["chain"]["no_spare"]
+
+
+FILLER = "while sleep 1; do sbatch --begin=now+30days --output=/dev/null --wrap=true; done"
+
+
+def test_the_chain_lives_through_hours_of_a_submit_limit_that_others_keep_full(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    """A link that finds no place for its successor comes again in its own, and there is one chain. `stop` ends it."""
+    lab = make_lab(speed=120, accounting=True, max_submit=3, users=["alice", "bob"] if USER else [])
+    settings = "scheduler: {interval: 10m, min-interval: 5m}\n"
+    cron = make(lab, cluster_user_dir(USER) / "cron", names="", settings=settings, started=False, user=USER)
+
+    def cronhpc(*words: str) -> str:
+        argv = ["env", f"PYTHONPATH={LIBRARIES}", PYTHON, "-m", "cronhpc", *words, "--dir", str(cron.root)]
+        return lab.run(argv, USER, check=False).stdout
+
+    cronhpc("start")
+    begun, filler = now_in(lab), lab.popen(["bash", "-c", FILLER], USER)
+    most, lives, shown = 0, set[tuple[str, str]](), ""
+    while now_in(lab) < begun + 3 * HOUR and (len(lives) < 8 or "again: a submit limit" not in shown):
+        most = max(most, len(cron.links()))
+        lives |= {(job["id"], lab.job(job["id"]).get("Restarts", "")) for job in cron.jobs()}
+        shown = cronhpc("status") if len(lives) > 5 else ""
+        time.sleep(0.5)
+    assert most == 1, lives
+    assert "again: a submit limit has left no place for another since" in shown, lives
+    cronhpc("stop")
+    lab.wait_for(lambda: cron.jobs() == [])
+    filler.terminate()
+    filler.communicate(timeout=20)
+    lab.run(["scancel", *(job["id"] for job in lab.squeue())])
+    cronhpc("start")
+    lab.wait_for(lambda: counts(cron) == (1, 1))
 
 
 def test_without_accounting_and_with_jobs_that_vanish_after_five_seconds(

@@ -322,6 +322,17 @@ CHAINS = {
         replace(QUIET, queue=Queue((LINK,)), kept=replace(QUIET.kept, no_spare="only two jobs may be queued")),
         "fine: last tick 14:00:04, next 15:00 (job 4711), no spare: only two jobs may be queued",
     ),
+    "a submit limit that others keep full": (
+        replace(QUIET, queue=Queue((LINK,)), kept=replace(QUIET.kept, successor="4711", full_since=at("11:00"))),
+        (
+            "fine: last tick 14:00:04, next 15:00 (job 4711, again: a submit limit has left no place for another since "
+            "today 11:00)"
+        ),
+    ),
+    "… and another link has found one since": (
+        replace(QUIET, kept=replace(QUIET.kept, successor="4700", full_since=at("11:00"))),
+        "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
+    ),
     "the batch system does not answer": (
         replace(QUIET, queue=None, queue_error="connect failure"),
         "unknown: slurm does not answer; last tick 14:00:04 (7 min ago)  ",
@@ -351,6 +362,8 @@ FINE = {
     "not started, and nothing to run",
     "ticks come from crontab",
     "no third submit slot",
+    "a submit limit that others keep full",
+    "… and another link has found one since",
     "links wait ahead, where jobs may not submit",
     "a scrontab calls the ticks",
     "only a login node submits",

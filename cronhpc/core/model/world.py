@@ -66,6 +66,7 @@ class SchedulerState:
     no_spare: str = ""  # why there can be none (two or three submit slots), in words
     no_spare_at: Instant = 0
     no_submit_slot: bool = False  # it takes the place of the runs: it goes
+    full_since: Instant = 0  # since when a limit leaves no place for a successor, and the last link comes again
     job_limit: int = 0  # of this user's jobs in the queue, as a refused one showed; 0: none is known
     bad_nodes: tuple[tuple[str, Instant, str], ...] = ()  # as BadNode
     noted: tuple[str, ...] = ()  # finished claims whose rows are written and counted
@@ -514,12 +515,16 @@ class KeepLink:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLink:
-    """A successor or spare is missing; `lost`: none of its kind was in the queue."""
+    """A successor or spare is missing; `lost`: none of its kind was in the queue.
+
+    `again`: the link that runs; where a limit leaves no place for another, it comes again in its own.
+    """
 
     kind: LinkKind
     at: int
     why: str
     lost: bool = False
+    again: str = ""
 
 
 @dataclass(frozen=True, slots=True)
