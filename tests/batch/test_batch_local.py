@@ -15,10 +15,11 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from cronhpc.batch.local import Local, log_names
+from cronhpc.batch.local import Local, Process, Request, numbered
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, Ends, Refused, Submission, Unreachable
 from cronhpc.core.model import Job, Result
+from cronhpc.cron.values import replace
 
 T = TypeVar("T")
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "SLURM_JOB_ID": "old", "KEEP": "kept"}
@@ -155,7 +156,8 @@ def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None
     bench.local.cancel([job_id, "99"], pending_only=True)
     assert bench.job(job_id).state == "CANCELLED"
     bench.local.release([job_id])
-    bench.wait(lambda: sv.lives(who or {}), lambda alive: alive is False)
+    assert who
+    bench.wait(Process(**who).lives, lambda alive: alive is False)
     assert not (bench.folder / "ran").exists()
     assert bench.local.cancelled_by(job_id, 0) == os.getuid()
     assert bench.local.job_ends([job_id], 0).by_id[job_id].started is None
@@ -222,16 +224,16 @@ def test_a_waiting_job_whose_supervisor_died_gets_another_at_the_next_look(bench
     who = bench.wait(lambda: sv.read(f"{bench.folder}/local/jobs/{job_id}", "supervisor.json"), bool)
     assert who
     os.kill(who["pid"], signal.SIGKILL)
-    bench.wait(lambda: sv.lives(who), lambda alive: alive is False)
+    bench.wait(Process(**who).lives, lambda alive: alive is False)
     assert bench.until(job_id, "COMPLETED").state == "COMPLETED"
 
 
 def test_a_reused_process_id_is_not_mistaken_for_the_supervisor(bench: Bench) -> None:
-    me = sv.identity(os.getpid())
-    assert sv.lives(me) is True
-    assert sv.lives({**me, "since": "1"}) is False
-    assert sv.lives({**me, "boot": "another"}) is False, "the machine was started anew"
-    assert sv.lives({**me, "host": "elsewhere"}) is None, "nobody can tell from here"
+    me = Process(**sv.identity(os.getpid()))
+    assert me.lives() is True
+    assert replace(me, since="1").lives() is False
+    assert replace(me, boot="another").lives() is False, "the machine was started anew"
+    assert replace(me, host="elsewhere").lives() is None, "nobody can tell from here"
 
 
 def test_a_job_of_another_machine_is_left_alone(bench: Bench) -> None:
@@ -321,8 +323,8 @@ def test_the_scripts_own_options_count_where_the_submission_says_nothing(bench: 
     ],
 )
 def test_patterns_of_log_names(pattern: str, name: str) -> None:
-    facts = {"output": pattern, "error": None, "job_name": "my job", "user": "me"}
-    assert log_names(facts, 7) == {"output": name, "error": None}
+    request = Request(0, "/x", "my job", "/", 0, output=pattern, user="me")
+    assert numbered(request, 7) == replace(request, id=7, output=name)
 
 
 @pytest.mark.processes
@@ -370,6 +372,85 @@ def test_an_unreadable_queue_is_no_empty_queue(bench: Bench) -> None:
     with pytest.raises(Unreachable):
         bench.local.queue()
     plan.write_text(whole)
+
+
+ME = {"pid": os.getpid(), "since": "1", "boot": "b", "host": os.uname().nodename}
+JOB = {"id": 1, "script": "/x", "job_name": "x", "chdir": "/", "submitted": 7}
+PLAN = {"begin": None, "held": True, "comment": ""}
+DAMAGED: dict[str, tuple[str, object, str]] = {  # a file, what it holds, which part of it nobody wrote
+    "null is no file that is not there": ("plan.json", None, "content"),
+    "a list": ("plan.json", [], "content"),
+    "a plan without its comment": ("plan.json", {"begin": None, "held": True}, "content"),
+    "a word for a flag": ("plan.json", {**PLAN, "held": "no"}, "held"),
+    "a beginning after all dates": ("plan.json", {**PLAN, "begin": 10**15}, "begin"),
+    "half of a character": ("plan.json", {**PLAN, "comment": "\ud800"}, "comment"),
+    "another job's": ("job.json", {**JOB, "id": 2}, "id"),
+    "a path with a NUL": ("job.json", {**JOB, "script": "/x\0"}, "script"),
+    "a log that is a number": ("job.json", {**JOB, "output": 7}, "output"),
+    "an end that is none": ("end.json", {"state": "RUNNING", "ended": 7}, "state"),
+    "a time before 1970": ("end.json", {"state": "FAILED", "ended": -1}, "ended"),
+    "no fate": ("fate", {"started": 7}, "content"),
+    "a fate without its supervisor": ("fate", {"fate": "started"}, "content"),
+    "a process that is a text": ("supervisor.json", {**ME, "pid": "7"}, "pid"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "part"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_of_a_job_makes_the_queue_unknown(bench: Bench, name: str, value: object, part: str) -> None:
+    folder = bench.folder / "local" / "jobs" / bench.submit("true", held=True)
+    if name == "supervisor.json":
+        sv.write(str(folder), "plan.json", {**PLAN, "held": False})
+    path = folder / name
+    whole = path.read_bytes() if path.exists() else None
+    path.write_text(json.dumps(value))
+    with pytest.raises(Unreachable, match=f"/{name}: its {part} is none that cronhpc writes. .*remove its folder"):
+        bench.local.queue()
+    path.write_bytes(whole or json.dumps({"fate": "cancelled"}).encode())
+    if whole is None and name != "fate":
+        path.unlink()
+
+
+def test_what_earlier_versions_wrote_of_a_job_is_read(bench: Bench) -> None:
+    job_id = bench.submit("true", held=True)
+    folder = f"{bench.folder}/local/jobs/{job_id}"
+    sv.write(folder, "job.json", {**JOB, "patience": 5})
+    sv.write_once(folder, "fate", {"fate": "cancelled"})
+    assert (bench.job(job_id).state, bench.local.cancelled_by(job_id, 0)) == ("CANCELLED", None)
+    sv.write(folder, "end.json", {"state": "CANCELLED", "ended": 9, "by": 7})
+    assert (bench.job(job_id).state, bench.local.cancelled_by(job_id, 0)) == ("CANCELLED", 7)
+
+
+def test_earlier_versions_read_what_is_written_of_a_job_whose_supervisor_died(bench: Bench) -> None:
+    job_id = bench.submit("true", held=True)
+    folder = f"{bench.folder}/local/jobs/{job_id}"
+    sv.write_once(folder, "fate", {"fate": "started", **ME})
+    assert bench.job(job_id).state == "NODE_FAIL"
+    assert None not in bench.facts(job_id, "end.json").values(), "to them None is damage"
+
+
+def test_a_job_that_is_cancelled_while_it_waits_is_so_by_one_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick that was killed between two steps left a job that was cancelled at each look, and never forgotten."""
+    job_id = bench.submit("true", held=True)
+    monkeypatch.setattr(sv, "write", None)
+    bench.local.cancel([job_id])
+    ended = bench.facts(job_id, "fate")["ended"]
+    monkeypatch.setattr(sv, "now", lambda: 2_000_000_000)
+    assert (bench.job(job_id).ended, bench.local.cancelled_by(job_id, 0)) == (ended, os.getuid())
+
+
+def test_a_submission_that_a_full_disk_does_not_take_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_folder: str, name: str, _facts: sv.Facts) -> None:
+        if name == "plan.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sv, "write", full)
+    with pytest.raises(Unreachable, match="No space left"):
+        bench.submit("true")
+    assert list((bench.folder / "local" / "jobs").iterdir()) == []
 
 
 def test_what_the_disk_does_not_take_has_not_happened(bench: Bench) -> None:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import signal
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import Batch, BatchError, Ends, JobFiles, Refused, Submission, Unreachable
 from cronhpc.batch.process import scrub, start
-from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Queue, log_name
+from cronhpc.core.model import ENDS, Fault, Instant, Job, JobEnd, Queue, decode, log_name
+from cronhpc.cron.values import by_field, dataclass, replace, set_fields
 from cronhpc.script.dialect import LOCAL, SLURM
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import Any, TypeVar
+
+    from _typeshed import DataclassInstance
 
     from cronhpc.core.model.site import Site
+
+    Kind = TypeVar("Kind", bound=DataclassInstance)
 
 
 REMEMBERED = 86400  # seconds that an ended job stays in the queue
@@ -30,6 +35,108 @@ NO_SLURM = (
     f"No Slurm here: scripts would run on THIS machine. On a cluster load Slurm's commands ({SLURM.load}); "
     "if they shall run here, write backend: local into cronhpc.yaml"
 )
+
+
+# --- what the files of a job hold: supervisor.py says why there are several ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """job.json: what was submitted, paths absolute."""
+
+    id: int
+    script: str
+    job_name: str
+    chdir: str
+    submitted: Instant
+    output: str = ""
+    error: str | None = None
+    arguments: tuple[str, ...] = ()
+    append: bool = False
+    environment: Any = None  # of many variables, and read by supervisors alone
+    submit_dir: str = ""
+    user: str = ""
+    umask: int = 0
+    kill_wait: Any = 0  # seconds from TERM to KILL
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """plan.json: what may change while it waits."""
+
+    begin: Instant | None
+    held: bool
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """supervisor.json and run.json, and of a job that was started its fate: what names a process for ever."""
+
+    pid: int
+    since: str
+    boot: str
+    host: str
+    started: Instant | None = None
+
+    def lives(self) -> bool | None:
+        """Whether it still runs; None: it is another machine's."""
+        if self.host != os.uname().nodename:
+            return None
+        now = sv.identity(self.pid)
+        return bool(now["since"]) and now.items() <= by_field(self).items()
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """fate: what became of a job that waited, "started" or "cancelled"."""
+
+    fate: str
+    ended: Instant | None = None
+    by: int | None = None  # the user id that cancelled it
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """end.json: how it ended."""
+
+    state: str
+    ended: Instant
+    started: Instant | None = None
+    reason: str = ""
+    detail: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    by: int | None = None  # the user id that cancelled it while it waited
+
+    @property
+    def node(self) -> str:
+        return "" if self.started is None else os.uname().nodename
+
+
+def _read(folder: str, name: str, kind: type[Kind]) -> Kind | None:
+    """A file of a job, or None where there is none. Raises Unreachable for one that is no work of ours.
+
+    What it says is unknown then, which is not absent: nobody may take the job for gone.
+    """
+    try:
+        value = sv.read(folder, name)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreachable(f"{folder}/{name}: cannot be read: {str(error)[:80]}") from None
+    if value is None:
+        return None
+    record, invalid = decode.read(kind, value)
+    if isinstance(record, Request) and str(record.id) != folder.rpartition("/")[2]:
+        invalid += ("id",)
+    if isinstance(record, End) and record.state not in ENDS:
+        invalid += ("state",)
+    if record is None or invalid:
+        what = f"{folder}/{name}: its {''.join(invalid[:1]) or 'content'} is none that cronhpc writes"
+        raise Unreachable(f"{what}. When nothing of that job runs any more, remove its folder.")
+    return record
+
+
+# --- the backend -----------------------------------------------------------------------------------------------------
 
 
 class Local(Batch):
@@ -74,11 +181,11 @@ class Local(Batch):
 
         files = []
         for job in self.queue().jobs:
-            facts = _facts_in(self._folder(job.id), "job.json") if job.live else None
-            if facts is not None:
-                names = {facts["output"], facts["error"] or facts["output"]}
-                outputs = tuple(sorted(escape(os.path.join(facts["chdir"], name)) for name in names))
-                files.append(JobFiles(job.id, str(facts["script"]), str(facts["chdir"]), outputs))
+            request = _read(self._folder(job.id), "job.json", Request) if job.live else None
+            if request is not None:
+                names = {request.output, request.error or request.output}
+                outputs = tuple(sorted(escape(os.path.join(request.chdir, name)) for name in names))
+                files.append(JobFiles(job.id, request.script, request.chdir, outputs))
         return tuple(files)
 
     def script(self, job_id: str) -> str:
@@ -95,31 +202,29 @@ class Local(Batch):
         if self.assumed:
             raise Unreachable(NO_SLURM)
         script = read_script(job.script)
-        asked = {**{each.name: each.value for each in read_header(script, "").options}, **long_options(job.options)}
-        if "array" in asked:
+        options = {each.name: each.value for each in read_header(script, "").options}
+        for option in job.options:  # as sbatch takes them: "--chdir=/x", "--hold"
+            name, equals, value = option.removeprefix("--").partition("=")
+            options[name] = value if equals else None
+        if "array" in options:
             raise Refused(f"{job.script}: the local backend has no arrays. Loop in the script, or use Slurm.")
-        facts = self._facts(job, asked)
-        plan = {"begin": job.begin, "held": job.held or "hold" in asked, "comment": job.comment}
+        plan = Plan(job.begin, job.held or "hold" in options, job.comment)
         with self._disk():
-            number = self._place(facts, plan, script)
-        if not plan["held"]:
-            self._supervise(self._folder(number))
+            number = self._place(self._request_of(job, options), plan, script)
+        self._supervise(self._folder(number), plan)
         return str(number)
 
     def release(self, job_ids: Sequence[str]) -> None:
-        for folder in self._folders(job_ids):
-            self._replan(folder, held=False)
-            if _waits_alone(folder):
-                self._supervise(folder)
+        self._replan(job_ids, held=False)
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
         for folder in self._folders(job_ids):
+            fate = by_field(Fate("cancelled", sv.now(), os.getuid()))
             with self._disk():
-                if not os.path.lexists(f"{folder}/fate") and sv.write_once(folder, "fate", {"fate": "cancelled"}):
-                    sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
-                elif not pending_only:
-                    sv.mark(folder, "cancel")
+                waited = not os.path.lexists(f"{folder}/fate") and sv.write_once(folder, "fate", fate)
+                if not (waited or pending_only):
+                    os.close(os.open(f"{folder}/cancel", os.O_WRONLY | os.O_CREAT, 0o600))
             _wake(folder)
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
@@ -128,24 +233,20 @@ class Local(Batch):
         except KeyError:
             raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
         for folder in self._folders(job_ids):
-            ran = _facts_in(folder, "run.json")
-            if ran and sv.lives(ran):
-                sv.send(sv.session(ran["pid"]), number)
+            script = _read(folder, "run.json", Process)
+            if script and script.lives():
+                sv.send(sv.session(script.pid), number)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
-        for folder in self._folders([job_id]):
-            if not os.path.lexists(f"{folder}/fate"):
-                self._replan(folder, begin=at, **({} if comment is None else {"comment": comment}))
-                return
-        raise BatchError(f"job {job_id} is no longer pending")
+        if not [each for each in self._folders([job_id]) if not os.path.lexists(f"{each}/fate")]:
+            raise BatchError(f"job {job_id} is no longer pending")
+        self._replan([job_id], begin=at, **({} if comment is None else {"comment": comment}))
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
-        for folder in self._folders(job_ids):
-            self._replan(folder, held=True, comment=comment)
+        self._replan(job_ids, held=True, comment=comment)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
-        for folder in self._folders(job_ids):
-            self._replan(folder, comment=comment)
+        self._replan(job_ids, comment=comment)
 
     def job_ends(
         self,
@@ -155,27 +256,26 @@ class Local(Batch):
     ) -> Ends:
         ends = {}
         for folder in self._folders(job_ids):
-            job = self._job_in(folder)
-            if job and not job.live and (job.submitted or 0) >= since:
-                why = (_facts_in(folder, "end.json") or {}).get("detail", "")
-                exits = ENDS[job.state], job.exit_code, job.signal
-                ends[job.id] = JobEnd(*exits, job.submitted, job.start, job.ended, job.nodes, why)
+            request, end = _read(folder, "job.json", Request), self._end(folder)
+            if request and end and request.submitted >= since:
+                exits = ENDS[end.state], end.exit_code, end.signal
+                times = request.submitted, end.started, end.ended
+                ends[str(request.id)] = JobEnd(*exits, *times, end.node, end.detail)
         return Ends(ends)
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         for folder in self._folders([job_id]):
-            job = _facts_in(folder, "job.json")
-            if job is not None:
-                return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
+            if request := _read(folder, "job.json", Request):
+                return {"Command": request.script, "WorkDir": request.chdir, "JobName": request.job_name}
         raise BatchError(f"there is no job {job_id} here")
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         for folder in self._folders([job_id]):
-            job, end = (_facts_in(folder, name) or {} for name in ("job.json", "end.json"))
-            if job.get("submitted", 0) >= since:
+            request, end = _read(folder, "job.json", Request), self._end(folder)
+            if request and request.submitted >= since:
                 with suppress(FileNotFoundError):
                     return os.stat(f"{folder}/cancel").st_uid
-                return end.get("by")
+                return end.by if end else None
         return None
 
     # --- beyond the port -------------------------------------------------------------------------------------------
@@ -187,26 +287,26 @@ class Local(Batch):
 
     # --- submitting ------------------------------------------------------------------------------------------------
 
-    def _facts(self, job: Submission, asked: Mapping[str, str | None]) -> sv.Facts:
+    def _request_of(self, job: Submission, options: Mapping[str, str | None]) -> Request:
         submit_dir = self._environment.get("HOME", "/")
-        chdir = job.chdir or asked.get("chdir") or submit_dir
-        return {
-            "script": job.script,
-            "arguments": list(job.arguments),
-            "job_name": job.job_name or asked.get("job-name") or job.script.rpartition("/")[2],
-            "output": job.output or asked.get("output") or LOCAL.log,
-            "error": job.error or asked.get("error"),
-            "chdir": os.path.join(submit_dir, chdir),
-            "append": asked.get("open-mode") == "append",
-            "environment": {**self._environment, **(job.export or {})},
-            "submit_dir": submit_dir,
-            "submitted": sv.now(),
-            "user": pwd.getpwuid(os.getuid()).pw_name,
-            "umask": _umask(),
-            "kill_wait": self._kill_wait,
-        }
+        return Request(
+            id=0,  # until it has its place
+            script=job.script,
+            arguments=job.arguments,
+            job_name=job.job_name or options.get("job-name") or job.script.rpartition("/")[2],
+            output=job.output or options.get("output") or LOCAL.log,
+            error=job.error or options.get("error"),
+            chdir=os.path.join(submit_dir, job.chdir or options.get("chdir") or submit_dir),
+            append=options.get("open-mode") == "append",
+            environment={**self._environment, **(job.export or {})},
+            submit_dir=submit_dir,
+            submitted=sv.now(),
+            user=pwd.getpwuid(os.getuid()).pw_name,
+            umask=_umask(),
+            kill_wait=self._kill_wait,
+        )
 
-    def _place(self, facts: sv.Facts, plan: sv.Facts, script: bytes) -> int:
+    def _place(self, request: Request, plan: Plan, script: bytes) -> int:
         """Make the job's folder under the next free number, whole or not at all: renaming onto a full one fails."""
         os.makedirs(self._jobs, mode=0o700, exist_ok=True)
         number = max(self._ids(), default=0)
@@ -214,11 +314,11 @@ class Local(Batch):
             number += 1
             fresh = f"{self._jobs}/.{os.getpid()}-{os.urandom(4).hex()}"
             os.mkdir(fresh, 0o700)
-            sv.write(fresh, "job.json", {**facts, **log_names(facts, number), "id": number})
-            sv.write(fresh, "plan.json", plan)
-            with open(f"{fresh}/script", "wb") as file:
-                file.write(script)
             try:
+                sv.write(fresh, "job.json", by_field(numbered(request, number)))
+                sv.write(fresh, "plan.json", by_field(plan))
+                with open(f"{fresh}/script", "wb") as file:
+                    file.write(script)
                 os.rename(fresh, self._folder(number))
             except OSError:
                 _remove(fresh)
@@ -227,8 +327,12 @@ class Local(Batch):
             else:
                 return number
 
-    def _supervise(self, folder: str) -> None:
-        start([sys.executable, "-I", "-S", os.path.abspath(sv.__file__), folder], env=self._base)
+    def _supervise(self, folder: str, plan: Plan) -> None:
+        """Start a supervisor for a job that is not held and waits without one."""
+        if not plan.held and not os.path.lexists(f"{folder}/fate"):
+            supervisor = _read(folder, "supervisor.json", Process)
+            if supervisor is None or supervisor.lives() is False:
+                start([sys.executable, "-I", "-S", os.path.abspath(sv.__file__), folder], env=self._base)
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
@@ -251,65 +355,72 @@ class Local(Batch):
 
     def _job_in(self, folder: str) -> Job | None:
         """One job as the queue shows it; None: it has just been forgotten."""
-        facts, plan = _facts_in(folder, "job.json"), _facts_in(folder, "plan.json")
-        end = _facts_in(folder, "end.json") or self._unwritten_end(folder)
-        if facts is None or plan is None:
+        request, plan, end = _read(folder, "job.json", Request), _read(folder, "plan.json", Plan), self._end(folder)
+        if request is None or plan is None:
             return None
-        fault = None
+        reason, fault, begin, node = "", None, plan.begin, ""
         if end:
-            state, reason, begin = end["state"], end.get("reason", ""), end.get("started")
+            state, reason, begin, node = end.state, end.reason, end.started, end.node
         elif os.path.lexists(f"{folder}/fate"):
-            state, reason, begin = "RUNNING", "", (_facts_in(folder, "run.json") or {}).get("started")
+            script = _read(folder, "run.json", Process)
+            state, begin, node = "RUNNING", script.started if script else None, os.uname().nodename
+        elif plan.held:
+            state, reason, fault = "PENDING", Fault.HELD_BY_USER, Fault.HELD_BY_USER
         else:
-            state, begin, fault = "PENDING", plan["begin"], Fault.HELD_BY_USER if plan["held"] else None
-            reason = fault or ("BeginTime" if (begin or 0) > sv.now() else "")
-            if not plan["held"] and _waits_alone(folder):
-                self._supervise(folder)
-        end = end or {}
+            state, reason = "PENDING", "BeginTime" if (plan.begin or 0) > sv.now() else ""
+            self._supervise(folder, plan)
         return Job(
-            id=str(facts["id"]),
+            id=str(request.id),
             state=state,
             reason=reason,
             fault=fault,
-            name=facts["job_name"],
-            comment=plan["comment"],
-            workdir=facts["chdir"],
-            submitted=facts["submitted"],
+            name=request.job_name,
+            comment=plan.comment,
+            workdir=request.chdir,
+            submitted=request.submitted,
             start=begin,
-            ended=end.get("ended"),
-            nodes=os.uname().nodename if state == "RUNNING" or (end and begin) else "",
-            exit_code=end.get("exit_code"),
-            signal=end.get("signal"),
+            ended=end.ended if end else None,
+            nodes=node,
+            exit_code=end.exit_code if end else None,
+            signal=end.signal if end else None,
         )
 
-    def _unwritten_end(self, folder: str) -> sv.Facts | None:
-        """The end of a job that nobody could write down: its supervisor was killed, or the machine went down."""
-        fate = _facts_in(folder, "fate")
+    def _end(self, folder: str) -> End | None:
+        """How a job ended, also where nobody could write it down: its supervisor was killed, or the machine went down.
+
+        None: it has not.
+        """
+        end = _read(folder, "end.json", End)
+        fate = None if end else _read(folder, "fate", Fate)
         if fate is None:
+            return end
+        if fate.fate == "cancelled":
+            return End("CANCELLED", fate.ended or sv.now(), by=fate.by)
+        supervisor = _read(folder, "fate", Process)
+        if supervisor is None or supervisor.lives() is not False:
             return None
-        if fate["fate"] == "cancelled":
-            return {"state": "CANCELLED", "ended": sv.now()}
-        if sv.lives(fate) is not False:
-            return None
-        ran = _facts_in(folder, "run.json")
-        end = _facts_in(folder, "end.json")  # it may have ended while we looked
+        script = _read(folder, "run.json", Process)
+        end = _read(folder, "end.json", End)  # it may have ended while we looked
         if end is None:
-            end = {"state": "NODE_FAIL", "ended": sv.now(), "detail": "its supervisor died"}
-            end["started"] = ran["started"] if ran else None
+            end = End("NODE_FAIL", sv.now(), script.started if script else None, detail="its supervisor died")
             with self._disk():
-                if ran and ran["boot"] == sv.identity(os.getpid())["boot"]:
-                    sv.send(sv.session(ran["pid"]), signal.SIGKILL)  # as a failed node takes its processes along
-                sv.write(folder, "end.json", end)
+                if script and script.boot == sv.identity(os.getpid())["boot"]:
+                    sv.send(sv.session(script.pid), signal.SIGKILL)  # as a failed node takes its processes along
+                sv.write(folder, "end.json", set_fields(end))  # to earlier versions None in `by` is damage
         return end
 
     # --- changing --------------------------------------------------------------------------------------------------
 
-    def _replan(self, folder: str, **changes: object) -> None:
-        plan = _facts_in(folder, "plan.json")
-        if plan is not None:
-            with self._disk():
-                sv.write(folder, "plan.json", {**plan, **changes})
-            _wake(folder)
+    def _replan(self, job_ids: Sequence[str], **changes: Any) -> None:
+        """Change the plans of jobs, and let their supervisors see that."""
+        for folder in self._folders(job_ids):
+            plan = _read(folder, "plan.json", Plan)
+            if plan is not None:
+                plan = replace(plan, **changes)
+                with self._disk():
+                    sv.write(folder, "plan.json", by_field(plan))
+                _wake(folder)
+                self._supervise(folder, plan)
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
@@ -321,24 +432,17 @@ class Local(Batch):
 
 
 def _wake(folder: str) -> None:
-    who = _facts_in(folder, "supervisor.json")
-    if who and sv.lives(who):
-        sv.send([who["pid"]], signal.SIGUSR1)
+    supervisor = _read(folder, "supervisor.json", Process)
+    if supervisor and supervisor.lives():
+        sv.send([supervisor.pid], signal.SIGUSR1)
 
 
-def _waits_alone(folder: str) -> bool:
-    """Whether a job waits with no supervisor that would start it."""
-    if os.path.lexists(f"{folder}/fate"):
-        return False
-    who = _facts_in(folder, "supervisor.json")
-    return who is None or sv.lives(who) is False
-
-
-def log_names(facts: sv.Facts, number: int) -> dict[str, str | None]:
-    """Where the job prints, its patterns filled in; what Slurm puts there for a job that is no array."""
-    letters = {**dict.fromkeys("jJA", str(number)), "x": facts["job_name"], "u": facts["user"]}
+def numbered(request: Request, number: int) -> Request:
+    """The same with its number, also in its logs' names; what Slurm puts there for a job that is no array."""
+    letters = {**dict.fromkeys("jJA", str(number)), "x": request.job_name, "u": request.user}
     letters |= {"N": os.uname().nodename, "a": "4294967294", "n": "0", "t": "0", "s": "batch"}
-    return {key: facts[key] and log_name(facts[key], letters) for key in ("output", "error")}
+    output, error = log_name(request.output, letters), request.error and log_name(request.error, letters)
+    return replace(request, id=number, output=output, error=error)
 
 
 def _umask() -> int:
@@ -358,59 +462,7 @@ def _remove(folder: str) -> None:
         return  # somebody else forgets it too, or the next one will
 
 
-# --- what its files say, what it refuses ------------------------------------------------------------------------------
-
-_WHOLE, _MAYBE = (int,), (int, type(None))
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("id", "submitted", "ended", "pid", "by"), _WHOLE),
-    **dict.fromkeys(("begin", "started", "exit_code", "signal"), _MAYBE),
-    **dict.fromkeys(("script", "job_name", "chdir", "comment", "state", "reason", "detail", "fate"), (str,)),
-    **dict.fromkeys(("since", "boot", "host"), (str,)),
-    "held": (bool,),
-}
-_NEEDED = {
-    "job.json": {"id", "script", "job_name", "chdir", "submitted"},
-    "plan.json": {"begin", "held", "comment"},
-    "end.json": {"state", "ended"},
-    "fate": {"fate"},
-    "run.json": {"pid", "since", "boot", "host", "started"},
-    "supervisor.json": {"pid", "since", "boot", "host"},
-}
-_NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # what no path or variable can hold
-_LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
-
-
-def _facts_in(folder: str, name: str) -> sv.Facts | None:
-    """A file of a job, or None where there is none. Raises Unreachable for one that is no work of ours.
-
-    What it says is unknown then, which is not absent: nobody may take the job for gone.
-    """
-    try:
-        facts = sv.read(folder, name)
-    except (OSError, ValueError, RecursionError) as error:
-        raise Unreachable(f"{folder}/{name}: cannot be read: {str(error)[:80]}") from None
-    if facts is not None and (flaw := _flaw(facts, folder, name)):
-        what = f"{folder}/{name}: its {flaw} is none that cronhpc writes"
-        raise Unreachable(f"{what}. When nothing of that job runs any more, remove its folder.")
-    return facts
-
-
-def _flaw(facts: Any, folder: str, name: str) -> str:
-    """Which part of it no program of ours would have written; "" where all is well."""
-    if not isinstance(facts, dict) or not _NEEDED[name] <= facts.keys():
-        return "content"
-    for key, value in facts.items():
-        kinds = _KINDS.get(key)
-        if kinds and (type(value) not in kinds or (type(value) is int and not 0 <= value <= _LATEST)):
-            return str(key)
-        if isinstance(value, str) and _NO_TEXT.search(value):
-            return str(key)
-    if name == "end.json" and facts["state"] not in ENDS:
-        return "state"
-    if name == "fate" and facts["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= facts.keys():
-        return "process"
-    return "id" if name == "job.json" and str(facts["id"]) != folder.rpartition("/")[2] else ""
-
+# --- what it refuses --------------------------------------------------------------------------------------------------
 
 _LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of each run is kept
 
@@ -430,12 +482,3 @@ def read_script(path: str) -> bytes:
     for wrong in first_lines(script, LOCAL, word(path)):
         raise Refused(f"{path}: {wrong.what} {wrong.fix}")
     return script
-
-
-def long_options(options: Sequence[str]) -> dict[str, str | None]:
-    """Options as sbatch takes them ("--chdir=/x", "--hold"), by name."""
-    by_name: dict[str, str | None] = {}
-    for option in options:
-        name, equals, value = option.removeprefix("--").partition("=")
-        by_name[name] = value if equals else None
-    return by_name

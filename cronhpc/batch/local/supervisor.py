@@ -1,17 +1,20 @@
 """Waits for one job's time, runs its script, and writes down how it ended. One process a job of the local backend.
 
 Run as a file, `python -I -S supervisor.py JOB_FOLDER`: standard library only, so that it starts fast and
-depends on nothing that an update could break under it. `local.py` shares its functions for files and processes.
+depends on nothing that an update could break under it. Ticks share its functions for files and processes.
 
-The folder of a job:
-  job.json         what was submitted; never changes
-  script           the copy that runs, as Slurm keeps one
-  plan.json        begin, held, comment: what may change while it waits
-  supervisor.json  who waits
-  fate             made once, by link(2): "started", and by which supervisor, or "cancelled"
-  run.json         the script's process
-  cancel           somebody wants it ended: who owns it; empty (in earlier versions not), so that a full disk takes it
-  end.json         how it ended
+The folder of a job. Ticks and supervisors, also of another version than theirs, write into it and take no locks, so a
+file is what one of them may make or replace without looking:
+  job.json         what was submitted. It never changes, and has the whole environment.
+  script           the copy that runs, as Slurm keeps one.
+  plan.json        begin, held, comment: replaced by ticks while the job waits, and read each second.
+  supervisor.json  who waits: of several the last. Each writes it, where fate is the first one's.
+  fate             "started", and by which supervisor, or "cancelled", when, and by whom. It is made once, by link(2),
+                   and never replaced: nothing starts twice, or when it was cancelled.
+  run.json         the script's process: it is made after the fate, and must be known before it begins.
+  cancel           somebody wants a running job ended: who owns it. Empty (in earlier versions not), so that a full disk
+                   takes it.
+  end.json         how it ended: in every version's eyes a job that has it has ended.
 """
 
 from __future__ import annotations
@@ -19,15 +22,18 @@ from __future__ import annotations
 import errno
 import json
 import os
-import select
 import signal
 import sys
 import time
-from typing import Any
 
-Facts = dict[str, Any]  # a decoded JSON object
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Facts = dict[str, Any]  # a decoded JSON object; ticks look at what it holds (__init__.py)
 
 LAUNCH_FAILURE = 53  # the "signal" that Slurm reports when the script could not even be started
+_AWAITED = (signal.SIGUSR1, signal.SIGCHLD, signal.SIGTERM)  # the folder has changed, the script ended, a shutdown
 _LOOK = 1.0  # seconds between looks at the folder, where no signal says that something changed
 _STATE, _SESSION, _START_TIME = 0, 3, 19  # fields of /proc/PID/stat after the command's name
 
@@ -58,11 +64,6 @@ def write_once(folder: str, name: str, facts: Facts) -> bool:
     return True
 
 
-def mark(folder: str, name: str) -> None:
-    """Make an empty file, which a full disk takes."""
-    os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT, 0o600))
-
-
 def _fresh(folder: str, name: str, facts: Facts) -> str:
     path = f"{folder}/.{name}.{os.getpid()}.{os.urandom(4).hex()}"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -83,44 +84,38 @@ def read(folder: str, name: str) -> Facts | None:
         handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
     except FileNotFoundError:
         return None
-    with open(handle, "rb") as file:
-        facts: Facts = json.loads(file.read())
-    return facts
+    try:
+        facts: Facts | None = json.loads(os.read(handle, os.fstat(handle).st_size))
+    finally:
+        os.close(handle)
+    return {} if facts is None else facts
 
 
 # --- processes -----------------------------------------------------------------------------------------------------
 
 
-def _stat(pid: int | str) -> list[str] | None:
+def _stat(pid: int | str) -> list[str]:
+    """The fields of a process that runs; of another none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().decode("utf-8", "replace").rpartition(")")[2].split()
+            fields = file.read().decode("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
-        return None
+        return []
+    return fields if fields and fields[_STATE] not in "ZX" else []
 
 
 def identity(pid: int) -> Facts:
-    """What names a process for ever: its id alone is used again."""
+    """What names a process for ever: its id alone is used again. `since` is "" of one that has ended."""
     fields = _stat(pid)
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return {"pid": pid, "since": fields[_START_TIME] if fields else "", "boot": boot, "host": os.uname().nodename}
 
 
-def lives(facts: Facts) -> bool | None:
-    """Whether the process whose `identity` is in `facts` still runs; None: it is another machine's."""
-    if facts["host"] != os.uname().nodename:
-        return None
-    fields = _stat(facts["pid"])
-    if not fields or fields[_STATE] in "ZX":
-        return False
-    return {**identity(facts["pid"]), "since": fields[_START_TIME]}.items() <= facts.items()
-
-
 def session(leader: int) -> list[int]:
     """All processes of the session that `leader` began, it included."""
     stats = ((int(name), _stat(name)) for name in os.listdir("/proc") if name.isdecimal())
-    return [pid for pid, row in stats if row and row[_SESSION] == str(leader) and row[_STATE] not in "ZX"]
+    return [pid for pid, fields in stats if fields and fields[_SESSION] == str(leader)]
 
 
 def send(pids: list[int], number: int) -> None:
@@ -136,26 +131,20 @@ def send(pids: list[int], number: int) -> None:
 
 
 class Alarm:
-    """Sleep that ends early when a signal comes."""
+    """Sleep that ends early when a signal comes. Signals are blocked, so that none is lost between two sleeps."""
 
     def __init__(self) -> None:
-        self._reader, writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        self.shut_down = False
-        for number in (signal.SIGUSR1, signal.SIGCHLD):
-            signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._terminated)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+        for number in _AWAITED:
+            signal.signal(number, signal.SIG_DFL)  # whatever our parent ignored
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    def _terminated(self, *_: object) -> None:
-        self.shut_down = True
+        self.shut_down = False
 
     def sleep(self, seconds: float) -> None:
         """Wait at most `seconds`."""
-        if select.select([self._reader], [], [], max(seconds, 0))[0]:
-            os.read(self._reader, 512)
+        came = signal.sigtimedwait(_AWAITED, max(seconds, 0))
+        if came and came.si_signo == signal.SIGTERM:
+            self.shut_down = True
 
 
 def wait_for_start(folder: str, alarm: Alarm) -> bool:
@@ -174,16 +163,12 @@ def wait_for_start(folder: str, alarm: Alarm) -> bool:
 # --- running -------------------------------------------------------------------------------------------------------
 
 
-class Launch(Exception):
-    """The script cannot be started."""
-
-
 def run(folder: str, job: Facts, alarm: Alarm) -> Facts:
     """Run the script to its end, or until somebody wants it ended; what end.json says."""
     started = now()
     try:
         go, child = _fork(folder, job)
-    except (Launch, OSError) as error:
+    except OSError as error:
         failed = {"state": "FAILED", "reason": "JobLaunchFailure", "exit_code": None, "signal": LAUNCH_FAILURE}
         return {**failed, "started": started, "ended": now(), "detail": str(error)}
     write(folder, "run.json", {**identity(child), "started": started})
@@ -227,7 +212,7 @@ def _fork(folder: str, job: Facts) -> tuple[int, int]:
     output = _opened(job, job["output"])
     error = output if job["error"] in {None, job["output"]} else _opened(job, job["error"])
     if not os.path.isdir(job["chdir"]):
-        raise Launch(f"the working folder {job['chdir']} is not there")
+        raise OSError(f"the working folder {job['chdir']} is not there")
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
@@ -245,7 +230,7 @@ def _argv(folder: str, job: Facts) -> list[bytes]:
         first = file.readline().removeprefix(b"#!").strip()
     interpreter = first.split(None, 1)
     if not interpreter or not os.access(interpreter[0], os.X_OK):
-        raise Launch(f"the interpreter {os.fsdecode(first)!r} in the script's first line is not there")
+        raise OSError(f"the interpreter {os.fsdecode(first)!r} in the script's first line is not there")
     return [*interpreter, os.fsencode(path), *(os.fsencode(argument) for argument in job["arguments"])]
 
 
@@ -266,7 +251,7 @@ def _become(argv: list[bytes], job: Facts, handles: tuple[int, int, int]) -> Non
         for handle, number in ((nothing, 0), (output, 1), (error, 2)):
             os.dup2(handle, number)
         os.closerange(3, 64)
-        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         os.chdir(job["chdir"])
