@@ -267,7 +267,7 @@ def _words(started: Started, style: Style, undo: str) -> str:
 def _facts(outcome: Outcome) -> Facts:
     from cronhpc.views.decisions import decision_facts
 
-    facts = decision_facts(outcome.decision, {})
+    facts = decision_facts(outcome.decision)
     return {**facts, "job": outcome.job_id or facts.get("job"), "done": str(outcome.done), "outcome": outcome.detail}
 
 

@@ -134,8 +134,8 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     call = Call(by_daemon=how is not None and how.via.daemon)
     world = read_world(site, console.now, call).world
     cleaned = clean_when_due(site, world.now, world.queue, world.claims, dry_run=True)
-    planned = view.facts(world, plan(world), world.skipped, _to_remove(cleaned))
-    console.answer(planned, lambda: view.render(planned, console.style(site.settings.timezone)))
+    about, style = (world, plan(world), world.skipped, _to_remove(cleaned)), console.style(site.settings.timezone)
+    console.answer(view.facts(*about), lambda: view.render(*about, style))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
 
@@ -175,8 +175,7 @@ Line = tuple[str, str, "Facts"]  # level, event, facts
 
 def _lines(report: Report) -> Iterator[Line]:
     """The lines, if any is worth one: links that stay where they are are not."""
-    names = {claim.key: claim.name for claim in report.world.claims}
-    yield from (_line(outcome, names) for outcome in report.outcomes if _worth_a_line(outcome))
+    yield from (_line(outcome) for outcome in report.outcomes if _worth_a_line(outcome))
     for problem in report.problems:
         level = "error" if problem.severity == "error" else "warning"
         facts = {"code": problem.code, "file": problem.file, "line": problem.line, "fix": problem.fix}
@@ -207,17 +206,17 @@ def _worth_a_line(outcome: Outcome) -> bool:
     return not isinstance(decision, KeepLink | MoveLink)
 
 
-def _line(outcome: Outcome, names: dict[Any, str]) -> Line:
-    facts = _outcome(outcome, names)
+def _line(outcome: Outcome) -> Line:
+    facts = _outcome(outcome)
     event = str(facts.pop("decision"))
     level = "error" if outcome.done is Done.FAILED else "warning" if outcome.done is not Done.OK else "info"
     return level, event, {name: value for name, value in facts.items() if value not in (None, "", [], False)}
 
 
-def _outcome(outcome: Outcome, names: dict[Any, str]) -> Facts:
+def _outcome(outcome: Outcome) -> Facts:
     from cronhpc.views.decisions import decision_facts
 
-    facts = decision_facts(outcome.decision, names)
+    facts = decision_facts(outcome.decision)
     facts["done"] = str(outcome.done)
     if outcome.detail:
         facts["outcome"] = outcome.detail
@@ -227,11 +226,10 @@ def _outcome(outcome: Outcome, names: dict[Any, str]) -> Facts:
 
 
 def _report_facts(report: Report) -> Facts:
-    names = {claim.key: claim.name for claim in report.world.claims}
     return {
         "now": iso(report.world.now),
         "attention": report.attention,
-        "outcomes": [_outcome(outcome, names) for outcome in report.outcomes],
+        "outcomes": [_outcome(outcome) for outcome in report.outcomes],
         "problems": [problem.advice for problem in report.problems],
         "logs_removed": report.cleaned.removed if report.cleaned is not None else 0,
         "batch": {"answers": report.world.queue is not None, "error": report.world.queue_error},
@@ -242,8 +240,7 @@ def _show(report: Report, console: Console, zone: str) -> None:
     from cronhpc.views import plan
     from cronhpc.views.decisions import not_done
 
-    planned = plan.facts(report.world, report.plan, report.problems)
-    console.say(plan.render(planned, console.style(zone)))
+    console.say(plan.render(report.world, report.plan, report.problems, None, console.style(zone)))
     if report.cleaned is not None and report.cleaned.removed:
         console.say(_removed(report.cleaned))
     for outcome in report.outcomes:

@@ -339,7 +339,7 @@ def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
         return  # _without_id has dealt with them
     for job in jobs:
         if job.held and job.id != claim.job_id:
-            yield Cancel(job.id, f"a twin of job {claim.job_id or 'that has ended'}", key=claim.key)
+            yield Cancel(job.id, f"a twin of job {claim.job_id or 'that has ended'}", key=claim.key, name=claim.name)
 
 
 def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
@@ -348,8 +348,8 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
     jobs = [job for job in jobs if not job.ended_before(claim.at) and int(job.id) > int(claim.taken_back or 0)]
     live = sorted({job.id for job in jobs if job.live}, key=int)
     if live:
-        yield Adopt(claim.key, live[0])
-        yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
+        yield Adopt(claim.key, live[0], claim.name)
+        yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key, name=claim.name) for each in live[1:])
         yield from _let_go(world, claim, entry, live[0])
     elif jobs and claim.holds and claim.key.slot > world.now and all(job.never_began for job in jobs):
         return  # told of when its slot has come
@@ -412,7 +412,8 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
         return
     why = "its record in state/claims is damaged"
     if live:
-        yield from (Cancel(each, f"{why}; it is still held", key=claim.key) for each in sorted({j.id for j in live}))
+        held = f"{why}; it is still held"
+        yield from (Cancel(each, held, key=claim.key, name=claim.name) for each in sorted({j.id for j in live}))
         yield Finish(claim.key, claim.name, JobEnd(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
         return
     job_end, job = world.job_ends.get(claim.job_id or ""), standing_for(jobs)
@@ -482,7 +483,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     # what sbatch refuses at once it takes of a held job: Slurm finds out when it is released
     impossible = claim.state is not ClaimState.SUBMITTED and all(job.fault is Fault.IMPOSSIBLE for job in live)
     if impossible and not (ahead and claim.holds):  # one ahead of its slot may be fixed until that has come
-        yield Cancel(job_id, "it can never start", key=claim.key, only=Still.PENDING)
+        yield Cancel(job_id, "it can never start", key=claim.key, only=Still.PENDING, name=claim.name)
         why = f"its request can never be met here (the queue says {live[0].reason})"
         yield Finish(claim.key, claim.name, JobEnd(Result.REFUSED, detail=why))
         return
@@ -490,11 +491,11 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if claim.state is ClaimState.SUBMITTED:
         yield from _let_go(world, claim, entry, job_id, held=held)
     elif claim.state is ClaimState.RELEASING:
-        yield Release(claim.key, job_id, marked=not held)
+        yield Release(claim.key, job_id, marked=not held, name=claim.name)
     elif ahead and not claim.holds:
         yield from _waiting_piece(world, claim, entry, job_id)
     elif pending and (suspended := _suspended(world, claim, entry)):
-        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only=Still.PENDING)
+        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only=Still.PENDING, name=claim.name)
 
 
 def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
@@ -556,9 +557,9 @@ def _suspended(world: World, claim: Claim, entry: Entry | None) -> str:
 def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
     barred = _barred(world, claim, entry) if held and entry is not None else None
     if barred is None:
-        yield Release(claim.key, job_id, marked=not held)
+        yield Release(claim.key, job_id, marked=not held, name=claim.name)
     elif not claim.holds or claim.key.slot <= world.now:
-        yield Cancel(job_id, barred.detail, key=claim.key)
+        yield Cancel(job_id, barred.detail, key=claim.key, name=claim.name)
         yield Finish(claim.key, claim.name, barred, job_id=job_id)
     # else just adopted: with its id on disk the next look takes it back, with the other slots to come
 
@@ -588,7 +589,7 @@ def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str)
     """A piece that waits for its time goes when its series does, or is stopped."""
     barred = _barred(world, claim, entry)
     if barred is not None:
-        yield Cancel(job_id, barred.detail, key=claim.key, only=Still.AHEAD)
+        yield Cancel(job_id, barred.detail, key=claim.key, only=Still.AHEAD, name=claim.name)
         result = barred.result if entry is not None else Result.CANCELLED
         yield Finish(claim.key, claim.name, replace(barred, result=result))
 

@@ -20,7 +20,7 @@ from cronhpc.cron.values import replace
 from cronhpc.script.dialect import Dialect
 from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
-from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Notice, Status, SwitchOn, SwitchStatus, Trouble
+from cronhpc.views.facts import EntryStatus, HistoryRun, LiveRun, Notice, Status, SwitchOn, SwitchStatus, Trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
         *(replace(_of_directory(problem), kind="unsent") for problem in problems[:unsent]),
         *_switches(known),
         *(row for entry in known.entries for row in _entry(entry, dialect, known.now)),
-        *(_trouble(row, known.chain) for row in troubles(known) if not _ahead(row, known.now)),
+        *_could_not(known),
         *map(_of_directory, problems[unsent:]),
     ]
 
@@ -276,41 +276,28 @@ def troubles(known: Status, name: str = "") -> list[Trouble]:
     return list({(_whom(row), row.decision, row.detail): row for row in rows}.values())  # successor and spare: one
 
 
-def _ahead(row: Trouble, now: int) -> bool:
-    """Whether it is a run that is not due yet: until then it may be submitted."""
-    return row.decision == "submit" and row.slot is not None and row.slot > now
-
-
-def could_not(row: Trouble) -> tuple[str, str]:
-    """Of what it is said, "" for the entry itself, and that it could not be done, and why."""
-    subject, verb = _COULD_NOT.get(row.decision, ("", row.decision))
-    return subject, f"{verb}: " + text.one_line(row.detail).rstrip(".")
-
-
 TRIED_AGAIN = "it is tried again at each tick"
 
 
-def _trouble(row: Trouble, chain: Chain) -> Notice:
-    subject, cannot = could_not(row)
-    again = TRIED_AGAIN if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
-    cause = (row.decision, row.cause) if row.cause else ()
-    if row.link and not (chain.next or chain.running):  # no tick will come by itself
-        right = "" if row.done == Done.PASSING else ", once scheduler.sbatch in cronhpc.yaml is right"
-        again = command("start") + right
-    return _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, *cause, when="at", at=row.at)
+def _could_not(known: Status) -> Iterator[Notice]:
+    if not (rows := troubles(known)):
+        return
+    from cronhpc.views.decisions import Kind, could_not
+
+    for row in rows:
+        if row.decision == Kind.SUBMIT and row.slot is not None and row.slot > known.now:
+            continue  # it is not due yet: until then it may be submitted
+        subject, cannot = could_not(row)
+        again = TRIED_AGAIN if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
+        cause = (row.decision, row.cause) if row.cause else ()
+        if row.link and not (known.chain.next or known.chain.running):  # no tick will come by itself
+            right = "" if row.done == Done.PASSING else ", once scheduler.sbatch in cronhpc.yaml is right"
+            again = command("start") + right
+        yield _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, *cause, when="at", at=row.at)
 
 
 def _whom(row: Trouble) -> str:
     return row.entry or ("chain" if row.link else row.switch or f"job {row.job}")
-
-
-_COULD_NOT = {
-    "submit": ("", "could not be submitted"),
-    "submit link": ("no scheduler job", "could be submitted"),
-    "move link": ("the scheduler job", "could not be moved"),
-    "stop": ("its jobs", "could not be cancelled"),
-    "release": ("its job", "could not be released"),
-}
 
 
 def _of_directory(problem: Problem) -> Notice:

@@ -3,191 +3,212 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Self
 
 from cronhpc.core import model, stop
 from cronhpc.core.model import Decision, Done, Job, LinkKind, Outcome, Reason, SwitchKind, command, joined
-from cronhpc.core.model.decode import epoch, iso
+from cronhpc.core.model.decode import iso
 from cronhpc.core.stop import ALL
-from cronhpc.cron.values import dataclass, grouped
+from cronhpc.cron.values import by_field, dataclass, grouped
 from cronhpc.views import Facts, text, times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Queue
+    from cronhpc.core.model import Instant, Queue
+    from cronhpc.views.facts import Trouble
     from cronhpc.views.style import Style
-
-
-def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:
-    """One decision; `decision` says its kind, the other keys depend on it. `names`: keys of claims to entries."""
-    kind = _KINDS[type(decision)]
-    return {"decision": kind.name, **{key: _value_of(decision, key, names) for key in kind.keys}}
-
-
-_ATTRIBUTES = {"link": "kind", "warned": "warn"}
-_PARTS = ("key", "job_end", "switch", "entry")  # of a decision: where a fact stands that is none of its own
-_INSTANTS = frozenset({"slot", "begin", "retry_at", "at", "since"})
-
-
-def _value_of(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
-    match key:
-        case "entry":
-            return _entry_name(decision, names)
-        case "job":
-            return getattr(decision, "job_id", None) or None
-        case "output":  # where the run will print; "" where its script says so itself
-            entry = decision.entry
-            return decision.key.log_for_sbatch(array=bool(entry.array)) if entry.output else ""
-        case "switch":
-            return decision.switch.name
-        case "jobs":
-            return [job.shown_id for job in decision.jobs]
-        case "why":
-            return getattr(decision, "why", "") or getattr(decision, "detail", "")
-    name = _ATTRIBUTES.get(key, key)
-    holders = (decision, *(getattr(decision, part, None) for part in _PARTS))
-    value = next((getattr(holder, name) for holder in holders if hasattr(holder, name)), None)
-    if key in _INSTANTS:
-        return iso(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _entry_name(decision: Any, names: Mapping[Any, str]) -> str | None:
-    if hasattr(decision, "entry"):
-        return str(decision.entry.name)
-    if hasattr(decision, "name"):
-        return str(decision.name)
-    key = decision.key
-    return (names.get(key) or key.entry) if key else None
-
-
-# --- as a line of a plan -------------------------------------------------------------------------------------------
-
-
-Line = tuple[str, str, str]  # the verb, its colour, with what and why
-
-
-def words(facts: Mapping[str, Any], style: Style) -> tuple[str, Line]:
-    """For whom, and what: a decision by its facts."""
-    kind = facts["decision"]
-    whom = text.name(facts["entry"]) if facts.get("entry") else _WHOM.get(kind, "chain")
-    return whom, _WORDS[kind](facts, style)
-
-
-_WHOM = {"stop": "kill switch", "hold": "pause switch", "unhold": "pause switch", "cancel": "a twin"}
-
-
-def _submit_line(facts: Mapping[str, Any], style: Style) -> Line:
-    parts = [f"slot {style.at(facts['slot'])}"]
-    if facts["begin"]:
-        parts.append(f"begins {style.at(facts['begin'])}")
-    parts.append(f"job {text.name(facts['job_name'] or facts['entry'])}")
-    parts += [text.one_line(option.removeprefix("--").replace("=", " ", 1)) for option in facts["options"]]
-    parts += [text.one_line(each) for each in (facts["output"], facts["detail"]) if each]
-    return facts["reason"], "green", ", ".join(parts)
-
-
-def _skip_line(facts: Mapping[str, Any], style: Style) -> Line:
-    at = style.at(facts["slot"])
-    slots = f"slot {at}" if facts["count"] == 1 else f"{facts['count']} slots up to {at}"
-    recorded = f"{slots} recorded as {facts['result']}"
-    return facts["reason"], "yellow", _with_resume(facts, joined(": ", filter(None, (recorded, _detail_words(facts)))))
-
-
-def _wait_line(facts: Mapping[str, Any], style: Style) -> Line:
-    slot, not_due = epoch(facts["slot"]), facts["reason"] == Reason.NOT_DUE
-    when = ""
-    if slot is not None:
-        when = f"{'next' if slot > style.now else 'due since'} {style.clock(slot)}"
-        when += f" ({style.distance(slot)})" if not_due else ""
-    why = joined("; ", filter(None, (_detail_words(facts), when)))
-    return facts["reason"], "" if not_due else "yellow", _with_resume(facts, why)
-
-
-def _detail_words(facts: Mapping[str, Any]) -> str:
-    return text.one_line(facts["detail"])
-
-
-def _with_resume(facts: Mapping[str, Any], why: str) -> str:
-    """`why`, with the command that ends a suspension."""
-    return why + "; lift it with: " + command("resume", facts["entry"]) if facts["reason"] == Reason.SUSPENDED else why
-
-
-def _finish_line(facts: Mapping[str, Any], style: Style) -> Line:
-    parts = [f"slot {style.at(facts['slot'])}: {facts['result']}"]
-    parts += [f"exit {facts['exit_code']}"] if facts["exit_code"] else []
-    parts += [_detail_words(facts)] if facts["detail"] else []
-    parts += [f"again at {style.at(facts['retry_at'])}"] if facts["retry_at"] else []
-    return "finish", "", ", ".join(parts)
-
-
-def _claim_line(facts: Mapping[str, Any], style: Style) -> Line:
-    return facts["decision"], "green", f"slot {style.at(facts['slot'])}, job {facts['job']}"
-
-
-def _cancel_line(facts: Mapping[str, Any], _: Style) -> Line:
-    return "cancel", "yellow", f"job {facts['job']}: {text.one_line(facts['why'])}"
-
-
-def _link_line(verb: str, facts: Mapping[str, Any], style: Style) -> Line:
-    job = f" job {facts['job']}" if facts["job"] else ""
-    at = f" {'to' if verb == 'move' else 'at'} {style.at(facts['at'])}" if facts["at"] else ""
-    why = f": {text.one_line(facts['why'])}" if facts["why"] else ""
-    return verb, "", f"{facts['link']}{job}{at}{why}"
-
-
-def _stop_line(facts: Mapping[str, Any], style: Style) -> Line:
-    jobs = [f"{job} {state}" for state in ("pending", "running") for job in facts[state]]
-    warned = f"is warned ({facts['warn_signal']}), then has {times.took(facts['grace'])}"
-    jobs += [f"{job} {warned}" for job in facts["warned"]]
-    jobs += [f"{job} is ending" for job in facts["completing"]]
-    alone = f"; left alone (scrontab's own): {', '.join(facts['left_alone'])}" if facts["left_alone"] else ""
-    since = style.at(facts["since"])
-    return "cancel", "red", f"{_switch_words(facts)} since {since}: {', '.join(jobs) or 'no job'}{alone}"
-
-
-def _hold_line(facts: Mapping[str, Any], _: Style) -> Line:
-    return "hold", "yellow", f"{_switch_words(facts)}: {', '.join(facts['jobs'])}"
-
-
-def _switch_words(facts: Mapping[str, Any]) -> str:
-    return f"{text.name(facts['switch'])}, by {text.one_line(facts['by'])}"
-
-
-class _Kind(NamedTuple):
-    """A kind of decision: its name, the keys of its facts, and its line."""
-
-    name: str
-    keys: tuple[str, ...]
-    words: Callable[[Mapping[str, Any], Style], Line]
 
 
 _CLAIM = ("entry", "slot", "attempt")
 _LINK = ("link", "job", "at", "why")
 _DUE = ("entry", "reason", "detail", "slot")
-_SUBMIT = (*_DUE, "attempt", "by_hand", "begin", "job_name", "options", "output", "replaces")
 _STOP = ("switch", "by", "since", "pending", "running", "warn_signal", "grace", "warned", "completing", "left_alone")
-_KINDS: dict[type, _Kind] = {
-    model.Submit: _Kind("submit", _SUBMIT, _submit_line),
-    model.Skip: _Kind("use up", (*_DUE, "result", "count"), _skip_line),
-    model.Wait: _Kind("wait", _DUE, _wait_line),
-    model.Adopt: _Kind("adopt", (*_CLAIM, "job"), _claim_line),
-    model.Release: _Kind("release", (*_CLAIM, "job", "marked"), _claim_line),
-    model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel_line),
-    model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel_line),
-    model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish_line),
-    model.KeepLink: _Kind("keep link", _LINK, partial(_link_line, "keep")),
-    model.SubmitLink: _Kind("submit link", _LINK, partial(_link_line, "submit")),
-    model.MoveLink: _Kind("move link", _LINK, partial(_link_line, "move")),
-    model.CancelLink: _Kind("cancel link", _LINK, partial(_link_line, "cancel")),
-    model.LeaveChain: _Kind("leave chain", ("why",), lambda facts, _: ("leave", "yellow", text.one_line(facts["why"]))),
-    model.Stop: _Kind("stop", _STOP, _stop_line),
-    model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold_line),
-    model.Unhold: _Kind("unhold", ("jobs",), lambda facts, _: ("release", "green", f"jobs {', '.join(facts['jobs'])}")),
-}
-_WORDS = {kind.name: kind.words for kind in _KINDS.values()}
+
+
+class Kind(StrEnum):
+    """The kinds of decisions as programs read them; of each its type and the keys of its facts."""
+
+    of: type
+    keys: tuple[str, ...]
+
+    SUBMIT = "submit", model.Submit, (*_DUE, "attempt", "by_hand", "begin", "job_name", "options", "output", "replaces")
+    SKIP = "use up", model.Skip, (*_DUE, "result", "count")
+    WAIT = "wait", model.Wait, _DUE
+    ADOPT = "adopt", model.Adopt, (*_CLAIM, "job")
+    RELEASE = "release", model.Release, (*_CLAIM, "job", "marked")
+    CANCEL = "cancel", model.Cancel, ("entry", "job", "why")
+    WITHDRAW = "withdraw", model.Withdraw, (*_CLAIM, "job", "why")
+    FINISH = "finish", model.Finish, (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at")
+    KEEP_LINK = "keep link", model.KeepLink, _LINK
+    SUBMIT_LINK = "submit link", model.SubmitLink, _LINK
+    MOVE_LINK = "move link", model.MoveLink, _LINK
+    CANCEL_LINK = "cancel link", model.CancelLink, _LINK
+    LEAVE_CHAIN = "leave chain", model.LeaveChain, ("why",)
+    STOP = "stop", model.Stop, _STOP
+    HOLD = "hold", model.Hold, ("switch", "by", "jobs")
+    UNHOLD = "unhold", model.Unhold, ("jobs",)
+
+    def __new__(cls, word: str, of: type, keys: tuple[str, ...]) -> Self:
+        kind = str.__new__(cls, word)
+        kind._value_, kind.of, kind.keys = word, of, keys
+        return kind
+
+
+_KINDS = {kind.of: kind for kind in Kind}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a decision is about; the first four tell it from the others of its tick, and of the next."""
+
+    kind: Kind
+    entry: str | None = None
+    link: str | None = None
+    slot: Instant | None = None
+    job: str | None = None
+    switch: str | None = None
+
+
+def subject(decision: Decision) -> Subject:
+    kind = _KINDS[type(decision)]
+    match decision:
+        case model.Submit(entry=entry, key=key):
+            return Subject(kind, entry.name, slot=key.slot)
+        case model.Skip(entry=entry, slot=slot) | model.Wait(entry=entry, slot=slot):
+            return Subject(kind, entry.name, slot=slot)
+        case model.Adopt(key=key) | model.Release(key=key) | model.Withdraw(key=key):
+            return Subject(kind, decision.name or key.entry, slot=key.slot, job=decision.job_id or None)
+        case model.Cancel(key=key, job_id=job):
+            return Subject(kind, decision.name or key.entry, job=job)
+        case model.Finish(key=key, name=name):
+            return Subject(kind, name, slot=key.slot)
+        case model.KeepLink() | model.MoveLink() | model.CancelLink():
+            return Subject(kind, link=decision.kind, job=decision.job_id)
+        case model.SubmitLink(kind=link):
+            return Subject(kind, link=link)
+        case model.Stop(switch=switch) | model.Hold(switch=switch):
+            return Subject(kind, switch=switch.name)
+    return Subject(kind)
+
+
+def decision_facts(decision: Decision) -> Facts:
+    """JSON-ready; `decision` says its kind, the other keys depend on it."""
+    it = subject(decision)
+    values = {"at": None, "why": ""} | by_field(decision) | by_field(it) | _of_parts(decision)
+    values |= {key: iso(values[key]) for key in ("slot", "begin", "retry_at", "at", "since") if key in values}
+    values |= {key: list(each) for key, each in values.items() if isinstance(each, tuple)}
+    return {"decision": it.kind, **{key: values[key] for key in it.kind.keys}}
+
+
+def _of_parts(decision: Decision) -> Facts:
+    """What is told of a decision under another name than its field's, or stands in one of them."""
+    match decision:
+        case model.Submit(entry=entry, key=key):
+            run = {"attempt": key.attempt, "by_hand": key.by_hand, "output": _output(decision)}
+            return run | {"job_name": entry.job_name, "options": entry.options}
+        case model.Adopt(key=key) | model.Release(key=key) | model.Withdraw(key=key):
+            return {"attempt": key.attempt}
+        case model.Finish(key=key, job_end=end):
+            return {"attempt": key.attempt} | by_field(end)
+        case model.KeepLink(detail=why):
+            return {"why": why}
+        case model.Stop(switch=switch, warn=warned):
+            return {"by": switch.by, "since": switch.since, "warned": warned}
+        case model.Hold(switch=switch, jobs=jobs):
+            return {"by": switch.by, "jobs": _ids(jobs)}
+        case model.Unhold(jobs=jobs):
+            return {"jobs": _ids(jobs)}
+    return {}
+
+
+def _output(decision: model.Submit) -> str:
+    """Where the run will print; "" where its script says so itself."""
+    entry = decision.entry
+    return decision.key.log_for_sbatch(array=bool(entry.array)) if entry.output else ""
+
+
+def _ids(jobs: Iterable[Job]) -> tuple[str, ...]:
+    return tuple(job.shown_id for job in jobs)
+
+
+# --- as a line of a plan -------------------------------------------------------------------------------------------
+
+
+Line = tuple[str, str, str, str]  # for whom, the verb, its colour, with what and why
+
+
+def line(decision: Decision, style: Style) -> Line:
+    match decision:
+        case model.Submit() | model.Skip() | model.Wait():
+            return _slot_line(decision, style)
+        case model.Stop() | model.Hold() | model.Unhold():
+            return _switch_line(decision, style)
+        case model.LeaveChain(why=why):
+            return "chain", "leave", "yellow", text.one_line(why)
+        case model.KeepLink() | model.SubmitLink() | model.MoveLink() | model.CancelLink():
+            return _link_line(decision, style)
+    it = subject(decision)
+    whom, run = text.name(it.entry or ""), f"slot {style.at(it.slot)}"
+    match decision:
+        case model.Adopt() | model.Release():
+            return whom, it.kind, "green", f"{run}, job {it.job}"
+        case model.Cancel(why=why) | model.Withdraw(why=why):
+            return whom, "cancel", "yellow", f"job {it.job}: {text.one_line(why)}"
+        case model.Finish(job_end=end, retry_at=again):
+            code = f", exit {end.exit_code}" if end.exit_code else ""
+            detail = f", {text.one_line(end.detail)}" if end.detail else ""
+            again_at = f", again at {style.at(again)}" if again else ""
+            return whom, "finish", "", f"{run}: {end.result}{code}{detail}{again_at}"
+
+
+def _slot_line(decision: model.Submit | model.Skip | model.Wait, style: Style) -> Line:
+    entry, reason, detail = decision.entry, decision.reason, text.one_line(decision.detail)
+    match decision:
+        case model.Submit(key=key, begin=begin):
+            parts = [f"slot {style.at(key.slot)}", f"begins {style.at(begin)}" if begin else ""]
+            parts += [f"job {text.name(entry.job_name or entry.name)}"]
+            parts += [text.one_line(option.removeprefix("--").replace("=", " ", 1)) for option in entry.options]
+            colour, why = "green", ", ".join(filter(None, [*parts, text.one_line(_output(decision)), detail]))
+        case model.Skip(slot=slot, result=result, count=count):
+            slots = f"slot {style.at(slot)}" if count == 1 else f"{count} slots up to {style.at(slot)}"
+            colour, why = "yellow", joined(": ", filter(None, (f"{slots} recorded as {result}", detail)))
+        case model.Wait(slot=slot):
+            colour, when = "" if reason is Reason.NOT_DUE else "yellow", ""
+            if slot is not None:
+                when = f"{'next' if slot > style.now else 'due since'} {style.clock(slot)}"
+                when += "" if colour else f" ({style.distance(slot)})"
+            why = joined("; ", filter(None, (detail, when)))
+    if reason is Reason.SUSPENDED:
+        why = why + "; lift it with: " + command("resume", entry.name)
+    return text.name(entry.name), reason, colour, why
+
+
+def _link_line(decision: model.KeepLink | model.SubmitLink | model.MoveLink | model.CancelLink, style: Style) -> Line:
+    match decision:
+        case model.KeepLink(kind=link, job_id=job, at=at, detail=why):
+            verb, what = "keep", f"{link} job {job} at {style.at(at)}"
+        case model.SubmitLink(kind=link, at=at, why=why):
+            verb, what = "submit", f"{link} at {style.at(at)}"
+        case model.MoveLink(kind=link, job_id=job, at=at):
+            verb, what, why = "move", f"{link} job {job} to {style.at(at)}", ""
+        case model.CancelLink(kind=link, job_id=job, why=why):
+            verb, what = "cancel", f"{link} job {job}"
+    return "chain", verb, "", f"{what}: {text.one_line(why)}" if why else what
+
+
+def _switch_line(decision: model.Stop | model.Hold | model.Unhold, style: Style) -> Line:
+    if isinstance(decision, model.Unhold):
+        return "pause switch", "release", "green", f"jobs {', '.join(_ids(decision.jobs))}"
+    switch = f"{text.name(decision.switch.name)}, by {text.one_line(decision.switch.by)}"
+    if isinstance(decision, model.Hold):
+        return "pause switch", "hold", "yellow", f"{switch}: {', '.join(_ids(decision.jobs))}"
+    jobs = [f"{job} pending" for job in decision.pending] + [f"{job} running" for job in decision.running]
+    warned = f"is warned ({decision.warn_signal}), then has {times.took(decision.grace)}"
+    jobs += [f"{job} {warned}" for job in decision.warn] + [f"{job} is ending" for job in decision.completing]
+    alone = f"; left alone (scrontab's own): {', '.join(decision.left_alone)}" if decision.left_alone else ""
+    since = style.at(decision.switch.since)
+    return "kill switch", "cancel", "red", f"{switch} since {since}: {', '.join(jobs) or 'no job'}{alone}"
 
 
 # --- once it is done -----------------------------------------------------------------------------------------------
@@ -199,9 +220,23 @@ _LINKS = {LinkKind.SUCCESSOR: "scheduler", LinkKind.SPARE: "spare"}
 
 def not_done(outcome: Outcome) -> str:
     """What was not done, for whom, how that ended and why: `submit backup: refused: a switch was set`."""
-    facts = decision_facts(outcome.decision, {})
-    whom = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
-    return f"{facts['decision']} {whom}: {outcome.done}: " + outcome.detail
+    it = subject(outcome.decision)
+    return f"{it.kind} {it.entry or it.link or it.switch or ''}: {outcome.done}: " + outcome.detail
+
+
+def could_not(row: Trouble) -> tuple[str, str]:
+    """Of what it is said, "" for the entry itself, and that it could not be done, and why."""
+    what, verb = _COULD_NOT.get(row.decision, ("", row.decision))
+    return what, f"{verb}: " + text.one_line(row.detail).rstrip(".")
+
+
+_COULD_NOT: dict[str, tuple[str, str]] = {
+    Kind.SUBMIT: ("", "could not be submitted"),
+    Kind.SUBMIT_LINK: ("no scheduler job", "could be submitted"),
+    Kind.MOVE_LINK: ("the scheduler job", "could not be moved"),
+    Kind.STOP: ("its jobs", "could not be cancelled"),
+    Kind.RELEASE: ("its job", "could not be released"),
+}
 
 
 def chain_words(outcome: Outcome, style: Style) -> str:

@@ -9,8 +9,9 @@ from cronhpc.cron.schedule import Schedule, ScheduleError, parse
 from cronhpc.cron.values import are, dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.views import runs, text, times
-from cronhpc.views.attention import TRIED_AGAIN, could_not, just_changed, letting_go, lift, switch_verb, troubles
+from cronhpc.views.attention import TRIED_AGAIN, just_changed, letting_go, lift, switch_verb, troubles
 from cronhpc.views.chain import LIMPS, State
+from cronhpc.views.decisions import could_not
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
 if TYPE_CHECKING:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Instant, Plan, Problem, Skip, Submit, Wait, World, command
+from cronhpc.core.model import Skip, Submit, Wait, command
+from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import dataclass, grouped
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
-from cronhpc.views.decisions import decision_facts, words
+from cronhpc.views.decisions import decision_facts, line
 from cronhpc.views.style import Cell, Column, Style, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from cronhpc.core.model import Plan, Problem, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,46 +29,25 @@ class ToRemove:
     reasons: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Whether the batch system answers, and what went wrong."""
-
-    answers: bool
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What a tick would do; decisions and problems JSON-ready."""
-
-    now: Instant
-    entries: int
-    due: int
-    wake: Instant | None
-    batch: Answer
-    chain_wanted: bool
-    decisions: tuple[Facts, ...]
-    logs: ToRemove | None
-    problems: tuple[Facts, ...]
+def facts(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove | None) -> Facts:
+    """For --json; `logs`: what the clean-up would do, None: nothing."""
+    return {
+        "now": iso(world.now),
+        "entries": len(world.entries),
+        "due": _due(world, plan),
+        "wake": None if world.call.by_daemon else iso(plan.wake),  # that one ticks whenever it is time
+        "batch": {"answers": world.queue is not None, "error": world.queue_error},
+        "chain_wanted": world.chain.wanted,
+        "decisions": [decision_facts(decision) for decision in plan.decisions],
+        "logs": logs,
+        "problems": [problem_facts(problem) for problem in problems],
+    }
 
 
-def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: ToRemove | None = None) -> Planned:
-    """The plan; `logs`: what the clean-up would do, None: nothing."""
-    names = {claim.key: claim.name for claim in world.claims}
-    rows = tuple(decision_facts(decision, names) for decision in plan.decisions)
-    slots = [each for each in plan.decisions if isinstance(each, Submit | Skip | Wait)]
-    due = {d.entry.name for d in slots if not isinstance(d, Wait) or (d.slot is not None and d.slot <= world.now)}
-    return Planned(
-        now=world.now,
-        entries=len(world.entries),
-        due=len(due),
-        wake=None if world.call.by_daemon else plan.wake,  # that one ticks whenever it is time
-        batch=Answer(world.queue is not None, world.queue_error),
-        chain_wanted=world.chain.wanted,
-        decisions=rows,
-        logs=logs,
-        problems=tuple(map(problem_facts, problems)),
-    )
+def _due(world: World, plan: Plan) -> int:
+    """How many entries have a slot that is due."""
+    slots = (each for each in plan.decisions if isinstance(each, Submit | Skip | Wait))
+    return len({d.entry.name for d in slots if not isinstance(d, Wait) or (d.slot is not None and d.slot <= world.now)})
 
 
 # --- the screen ----------------------------------------------------------------------------------------------------
@@ -74,34 +56,33 @@ _SHOWN = 2  # runs to come of an entry; a day's of them, where only login nodes 
 _COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20, wraps=True))
 
 
-def render(planned: Planned, style: Style) -> str:
+def render(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove | None, style: Style) -> str:
     """One line a decision: for whom, what, and why or with what."""
-    entries = text.count(planned.entries, "entry", "entries")
-    due = f"{planned.due} due" if planned.due else "none due"
-    head = f"now {style.clock(planned.now, seconds=True)}, {entries}, {due}"
+    entries = text.count(len(world.entries), "entry", "entries")
+    head = f"now {style.clock(world.now, seconds=True)}, {entries}, {_due(world, plan) or 'none'} due"
     lines: list[list[Cell]] = []
-    to_come = grouped((each for each in planned.decisions if each.get("begin")), lambda each: each["entry"])
-    folded = {id(each): rows for rows in to_come.values() if len(rows) > _SHOWN + 1 for each in rows[_SHOWN:]}
-    for decision in planned.decisions:
-        whom, (verb, colour, why) = words(decision, style)
+    to_come = grouped((d for d in plan.decisions if isinstance(d, Submit) and d.begin), lambda d: d.entry.name)
+    folded = {id(d): rows for rows in to_come.values() if len(rows) > _SHOWN + 1 for d in rows[_SHOWN:]}
+    for decision in plan.decisions:
+        whom, verb, colour, why = line(decision, style)
         if rows := folded.get(id(decision)):
             if decision is not rows[_SHOWN]:
                 continue
-            why = f"and {len(rows) - _SHOWN} more, the last at {style.at(rows[-1]['begin'])}"
+            why = f"and {len(rows) - _SHOWN} more, the last at {style.at(rows[-1].begin)}"
         lines.append([whom, (verb, colour), why])
-    if planned.chain_wanted and planned.wake:
-        lines.append(["next tick", "wanted", f"{style.clock(planned.wake)} ({style.distance(planned.wake)})"])
-    elif planned.entries and not planned.chain_wanted:
+    if world.chain.wanted and not world.call.by_daemon:
+        lines.append(["next tick", "wanted", f"{style.clock(plan.wake)} ({style.distance(plan.wake)})"])
+    elif world.entries and not world.chain.wanted:
         lines.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: " + command("start")])
-    if planned.logs:
-        lines.append(["logs", "remove", _logs_words(planned.logs)])
-    if not planned.batch.answers:
-        error = text.one_line(planned.batch.error)
+    if logs:
+        lines.append(["logs", "remove", _logs_words(logs)])
+    if world.queue is None:
+        error = text.one_line(world.queue_error)
         lines.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
-    for problem in planned.problems:
-        place = text.name(text.place(problem["file"], problem["line"]) or "settings")
-        advice = text.one_line(problem["what"] + " " + problem["fix"])
-        lines.append([(place, "yellow"), (problem["code"], "yellow"), advice])
+    for problem in problems:
+        place = text.name(text.place(problem.file, problem.line) or "settings")
+        advice = text.one_line(problem.what + " " + problem.fix)
+        lines.append([(place, "yellow"), (problem.code, "yellow"), advice])
     return "\n".join([head, *table(_COLUMNS, lines, style)])
 
 

@@ -24,7 +24,6 @@ from cronhpc.core.model import (
     Withdraw,
     entry_id,
 )
-from cronhpc.core.model.decode import epoch
 from cronhpc.core.slots import boundary, has_slot, schedule_key
 from cronhpc.cron.values import by_field, dataclass, grouped, replace
 from cronhpc.views import attention, chain, runs, text
@@ -125,24 +124,19 @@ _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 def _trouble(outcome: Outcome, now: int) -> Trouble:
     """What a tick could not do, and why."""
-    from cronhpc.views.decisions import decision_facts
+    from cronhpc.views.decisions import subject
 
-    decision, done, cause = decision_facts(outcome.decision, {}), str(outcome.done), outcome.cause or None
-    return Trouble(*_identity(decision), decision.get("job"), decision.get("switch"), done, outcome.detail, now, cause)
-
-
-def _identity(row: Mapping[str, Any]) -> tuple[str, str | None, str | None, int | None]:
-    """What a decision is known by from one tick to the next."""
-    return row["decision"], row.get("entry"), row.get("link"), epoch(row.get("slot"))
+    it, done, cause = subject(outcome.decision), str(outcome.done), outcome.cause or None
+    return Trouble(it.kind, it.entry, it.link, it.slot, it.job, it.switch, done, outcome.detail, now, cause)
 
 
 def _still_wanted(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
     """Of what the last tick could not do: what the next one would try again."""
     if not before:
         return ()
-    from cronhpc.views.decisions import decision_facts
+    from cronhpc.views.decisions import subject
 
-    wanted = {_identity(decision_facts(decision, {})) for decision in plan.decisions}
+    wanted = {(it.kind, it.entry, it.link, it.slot) for it in map(subject, plan.decisions)}
     return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in wanted)
 
 

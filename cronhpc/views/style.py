@@ -7,7 +7,6 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 from cronhpc.core.model import Advice, command, text_of
-from cronhpc.core.model.decode import epoch
 from cronhpc.cron.values import dataclass
 from cronhpc.views import text, times
 
@@ -54,10 +53,9 @@ class Style:
         """As short as is clear from now: `14:30` today, `Sat 04:00` within six days, else `28 Nov 04:00`."""
         return _clock(at if seconds else at - at % times.MINUTE, self.now, self.zone, seconds)
 
-    def at(self, instant: int | str | None) -> str:
-        """An instant (in ISO 8601, too) on the clock; "-" where it is none."""
-        at = epoch(instant) if isinstance(instant, str) else instant
-        return "-" if at is None else self.clock(at)
+    def at(self, instant: int | None) -> str:
+        """An instant on the clock; "-" where it is none."""
+        return "-" if instant is None else self.clock(instant)
 
     def dated(self, at: int) -> str:
         """As in a sentence: `today 04:00`, `yesterday 22:00`, `tomorrow 04:00`, `Sat 28 Nov 04:00`."""

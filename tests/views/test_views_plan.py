@@ -21,7 +21,7 @@ JSON_DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "json.md"
 
 
 def screen(world: model.World, width: int = 0) -> str:
-    return view.render(view.facts(world, plan(world), world.skipped), style(width))
+    return view.render(world, plan(world), world.skipped, None, style(width))
 
 
 FULL = """\
@@ -157,30 +157,30 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
 @pytest.mark.parametrize(("decision", "line"), DECISIONS.values(), ids=DECISIONS)
 def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str) -> None:
     world = replace(WORLD, entries=(BACKUP,), skipped=())
-    known = view.facts(world, Plan((decision,), at("15:00")))
-    assert json.loads(json.dumps(as_json(known))) == as_json(known)
-    shown = view.render(known, style()).splitlines()[1]
+    planned = Plan((decision,), at("15:00"))
+    known = as_json(view.facts(world, planned, (), None))
+    assert json.loads(json.dumps(known)) == known
+    shown = view.render(world, planned, (), None, style()).splitlines()[1]
     who, verb, words = line.split("|")
     assert shown.split() == f"{who} {verb} {words}".split()
 
 
 def test_every_kind_of_decision_is_known_to_the_view() -> None:
     kinds = set(model.Decision.__args__)
-    assert kinds == set(decisions._KINDS)
+    assert kinds == {kind.of for kind in decisions.Kind}
 
 
 def test_the_decisions_that_the_docs_of_json_name_are_kinds_of_it() -> None:
     (named,) = re.findall(
         r"^\| `decision` \| text \| (`submit`.*) \|$", JSON_DOC.read_text(encoding="utf-8"), re.MULTILINE
     )
-    assert set(re.findall(r"`([^`]+)`", named)) <= {kind.name for kind in decisions._KINDS.values()}
+    assert set(re.findall(r"`([^`]+)`", named)) <= set(decisions.Kind)
 
 
 def test_no_next_tick_is_named_where_a_daemon_ticks_whenever_it_is_time() -> None:
     world = replace(WORLD, call=replace(WORLD.call, by_daemon=True))
-    known = view.facts(world, plan(world))
-    assert known.wake is None
-    assert "next tick" not in view.render(known, style())
+    assert view.facts(world, plan(world), (), None)["wake"] is None
+    assert "next tick" not in screen(world)
     assert "next tick" in screen(WORLD)
 
 
@@ -197,7 +197,7 @@ def test_a_problem_without_a_file_is_a_line_too() -> None:
 
 def test_the_logs_that_would_go_are_counted_by_reason() -> None:
     logs = view.ToRemove(212, 1692, 1153434, {"too old": 200, "too many": 12})
-    shown = view.render(view.facts(WORLD, plan(WORLD), (), logs), style())
+    shown = view.render(WORLD, plan(WORLD), (), logs, style())
     assert shown.splitlines()[-1].split(None, 2) == [
         "logs",
         "remove",

@@ -30,6 +30,7 @@ from cronhpc.core.model import (
     Policies,
     Problem,
     Queue,
+    Release,
     Result,
     SchedulerState,
     Series,
@@ -41,6 +42,7 @@ from cronhpc.core.model import (
     Wait,
     Way,
     World,
+    entry_id,
     standing_for,
 )
 from cronhpc.core.plan import plan
@@ -63,6 +65,7 @@ from tests.view_situations import (
     at,
     entry,
     facts_of,
+    job,
     running,
     state,
     style,
@@ -453,8 +456,8 @@ def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
     held = replace(RUNS[1], state="PENDING", **waits_for("JobHeldAdmin"), start=None)
     ours = replace(held, comment=f"cronhpc-paused/{WORLD.directory_id} {held.comment}")
     switch = Switch(SwitchKind.PAUSE, "backup", "/home/alice/cron/pause/backup", "bob", at("12:00"))
-    for job, words in ((held, 1), (ours, 0)):
-        world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((job,)))
+    for held_job, words in ((held, 1), (ours, 0)):
+        world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((held_job,)))
         known = facts_of(replace(world, switches=Switches((switch,))))
         assert [row.kind for row in known.attention].count("held") == words
         said = explain.render(known.entries[0], known, None, style())
@@ -961,6 +964,16 @@ def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(decision: str, sent
     known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="no"))
     known = replace(known, trouble=(replace(known.trouble[0], decision=decision),))
     assert sentence in explain.render(known.entries[0], known, None, style())
+
+
+def test_what_a_tick_could_not_do_with_an_entry_s_job_is_told_of_the_entry_whatever_its_name() -> None:
+    key = Key(entry_id("größe"), at("14:00"))
+    claim = Claim(key, ClaimState.RELEASING, job_id="4800", name="größe", at=at("14:00"))
+    world = with_entry(entry("größe"), claims=(claim,), queue=Queue((job("4800", str(key), at("14:00")),)))
+    failed = [Outcome(each, Done.PASSING, "no") for each in plan(world).decisions if isinstance(each, Release)]
+    known = status.facts(world, plan(world), {}, ABOUT, outcomes=failed)
+    assert "Its job could not be released: no" in explain.render(known.entries[0], known, None, style())
+    assert "größe  its job could not be released: no" in render(known, style())
 
 
 def test_an_entry_that_was_refused_is_told_once() -> None:

@@ -59,7 +59,7 @@ def _history(how: Style) -> str:
 SCREENS: dict[str, Callable[[Style], str]] = {
     "status": lambda how: screen.render(facts_of(HERE), how).partition("\n\nENTRY")[2].partition("\n\n")[0],
     "needs attention": lambda how: screen.render(facts_of(HERE), how).partition("attention\n")[2].partition("\n\n")[0],
-    "plan": lambda how: dry_run.render(dry_run.facts(HERE, plan(HERE)), how),
+    "plan": lambda how: dry_run.render(HERE, plan(HERE), (), None, how),
     "next": _next,
     "history": _history,
 }

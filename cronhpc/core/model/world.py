@@ -451,6 +451,7 @@ class Adopt:
 
     key: Key
     job_id: str
+    name: str = ""  # its entry's as written, where that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +461,7 @@ class Release:
     key: Key
     job_id: str
     marked: bool = False
+    name: str = ""  # as above
 
 
 class Still(StrEnum):
@@ -478,6 +480,7 @@ class Cancel:
     why: str
     key: Key
     only: Still = Still.HELD
+    name: str = ""  # as above
 
 
 @dataclass(frozen=True, slots=True)
