@@ -11,6 +11,7 @@ from cronhpc.cli.console import Console, UsageError, count_of, written_status
 from cronhpc.core.model import (
     CLOCKS_APART,
     CronhpcError,
+    Done,
     KeepLink,
     MoveLink,
     Settings,
@@ -255,6 +256,8 @@ def _words(started: Started, style: Style, undo: str) -> str:
     from cronhpc.views.decisions import chain_words
 
     lines = [*started.lines, *filter(None, (chain_words(outcome, style) for outcome in started.outcomes))]
+    if undo == "stop" and started.outcomes and all(each.done is not Done.OK for each in started.outcomes):
+        return joined("\n", [*lines, "no scheduler job was submitted; when that has changed: " + command("start")])
     if undo == "stop":
         lines.append("see: " + command("status"))
     else:

@@ -578,11 +578,12 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
 
 
 def withdrawals(world: World) -> Iterator[Withdraw]:
-    """All runs that wait for a slot to come, taken back by `stop`: nobody is to come after them."""
+    """All runs that wait for a slot to come, taken back: nobody is to come after them, or no login node any more."""
+    why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
     for claim in world.claims if world.queue is not None else ():
         to_come = claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED
         if to_come and (not claim.job_id or is_queued(world, claim)):
-            yield Withdraw(claim.key, claim.name, claim.job_id or "", "the scheduler is stopped", drops=True)
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", why, drops=True)
 
 
 def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:

@@ -61,7 +61,7 @@ from cronhpc.tick import leased, tick
 from cronhpc.views.chain import runs_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.core.model import Job, LinkRecord, Outcome, Settings
@@ -78,6 +78,11 @@ class Started:
 
     outcomes: tuple[Outcome, ...]
     lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome], lines: Iterable[str]) -> Started:
+        """Less what is cancelled and shown all the same: a line tells it."""
+        return cls(tuple(each for each in outcomes if each.obstacle is not Obstacle.SHOWN), tuple(lines))
 
     @property
     def ok(self) -> bool:
@@ -123,6 +128,8 @@ def start(
         if via.daemon:
             _must_fit(site.batch, site.settings)
         dropped = _drop_edited(site)
+        before = scheduler.last_started(site.paths)
+        takes_back = before is not None and before.via.runs_ahead and not via.runs_ahead  # they may fill a limit
         number = scheduler.marks(site.paths).next_start
         fingerprint, made = write_link(site, via, number)
         how = HowStarted(via, fingerprint, prequeue, now(), site.user, number, cluster, machine_zone())
@@ -136,11 +143,13 @@ def start(
         daemon, _ = local_daemon(site.paths, site.host)
         if daemon is not None and not daemon.by_hand:
             lines.append(_ended_now(daemon))
-        report = _set_right(site, now)
+        report = _set_right(site, now, takes_back=takes_back)
     _must_have_answered(report.world)
+    if takes_back:
+        lines += _ahead_words(site.batch.dialect, report.world, report.outcomes)
     if via.runs_ahead:
         lines += _first_tick(site, now)
-    return Started(report.outcomes, tuple(lines))
+    return Started.of(report.outcomes, lines)
 
 
 def _must_be_startable(site: Site, via: Way, *, anew: bool) -> None:
@@ -323,7 +332,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     _must_have_answered(world, "It is marked as stopped; what waits ends when it starts")
     outcomes = report.outcomes if report is not None else ()
     lines += _ahead_words(site.batch.dialect, world, outcomes)
-    return Started(tuple(each for each in outcomes if each.obstacle is not Obstacle.SHOWN), tuple(lines))
+    return Started.of(outcomes, lines)
 
 
 def _may_start(world: World, claim: Claim) -> bool:

@@ -127,6 +127,25 @@ def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron)
     assert "stopped" not in [row["result"] for row in json.loads(rows)["runs"] if row.get("what") == "run"]
 
 
+def test_a_chain_takes_the_places_of_the_runs_that_a_login_node_had_queued_ahead(site: Cron) -> None:
+    """They had filled the limit: no link found a place, and `start` told how to undo what it had not done."""
+    wrapped(site, LIMITED)
+    (site.root / "cronhpc.yaml").write_text("timezone: UTC\nscheduler: {ahead: 12h}\n")
+    asked(site, "start", "--via", "login")
+    assert len(waiting(site)) == 5
+    told = asked(site, "start", "--via", "chain")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "cancelled 5 runs that waited in the queue for a time to come" in told.stdout
+    site.lab.wait_for(lambda: (len(site.links()), len(site.links("spare"))) == (1, 1))
+    assert len(waiting(site)) <= 1, "one that is due before the next tick"
+    asked(site, "stop")
+    others = [site.lab.submit("--begin=now+1day", "--output=/dev/null", "--wrap=true") for _ in range(5)]
+    told = asked(site, "start")
+    assert (told.returncode, "undo" in told.stdout) == (1, False)
+    assert "no scheduler job was submitted; when that has changed: cronhpc start" in told.stdout
+    site.lab.run(["scancel", *others])
+
+
 def test_of_few_places_the_earliest_runs_have_them_and_give_way_to_what_is_due(site: Cron) -> None:
     wrapped(site, LIMITED)
     (site.root / "cronhpc.yaml").write_text("timezone: UTC\nscheduler: {ahead: 12h}\n")

@@ -254,7 +254,7 @@ class Call:
     side_by_side: bool = False  # of that entry: also while a run of it has not ended
     anew: bool = False  # `start`, where it submits: what was cancelled with all else is queued once more
     scope: Scope = Scope.ALL
-    takes_back: bool = False  # `stop` of a login node's ticks: what they have submitted ahead
+    takes_back: bool = False  # after a login node's ticks, what they have submitted ahead: `stop`, or another way
 
     @property
     def whole(self) -> bool:
