@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 from cronhpc.batch.port import Batch, BatchError
 from cronhpc.batch.process import elapsed
-from cronhpc.core.model import SCHEDULED, Call, CronhpcError, Done, Outcome, Plan, Problem, Scope, World
+from cronhpc.core.model import SCHEDULED, Call, CronhpcError, Done, Outcome, Plan, Problem, Scope, Severity, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass, replace
@@ -50,7 +50,9 @@ class Report:
         """Whether a person should look: exit 1."""
         trouble = any(outcome.done in {Done.FAILED, Done.PASSING} for outcome in self.outcomes)
         invalid = any(entry.problem is not None for entry in self.world.entries)
-        return trouble or invalid or self.world.queue is None or any(p.severity == "error" for p in self.problems)
+        return (
+            trouble or invalid or self.world.queue is None or any(p.severity is Severity.ERROR for p in self.problems)
+        )
 
 
 def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:

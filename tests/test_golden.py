@@ -26,7 +26,7 @@ from cronhpc import __version__, cli
 from cronhpc.cli import commands
 from cronhpc.cli.console import Console
 from cronhpc.core.alerts import Alert
-from cronhpc.core.model.site import LEVELS
+from cronhpc.core.model.site import Level
 from cronhpc.doctor.judge import of_cluster, of_disk, of_machine, of_nodes
 from cronhpc.engine.delivery import About, facts
 from cronhpc.engine.read import read_world
@@ -197,7 +197,7 @@ def test_what_doctor_says_of_sites_disks_machines_and_nodes_is_the_same_as_ever(
     found += [each for disk, *_ in DISKS.values() for each in of_disk(disk)]
     found += [each for here, *_ in MACHINES.values() for each in of_machine(here, needs_network=True)]
     found += [each for node, *_ in NODES.values() for each in of_nodes([node], HERE)]
-    ordered = sorted(dict.fromkeys(found), key=lambda each: LEVELS.index(each.level))
+    ordered = sorted(dict.fromkeys(found), key=lambda each: [*Level].index(each.level))
     monkeypatch.setattr("cronhpc.doctor.look.examine", lambda *_: ordered)
     compare("doctor.txt", screens(looking, ("doctor",)))
     compare("doctor.json.txt", looking("doctor", "--json"))

@@ -13,7 +13,7 @@ from cronhpc.batch.port import Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run, run_many, which
 from cronhpc.check.lint import lint_script, unreadable, without_ignored
 from cronhpc.check.lint_directives import Facts, Unreadable
-from cronhpc.core.model import Entry, Problem, World, command
+from cronhpc.core.model import Entry, Problem, Severity, World, command
 from cronhpc.cron.values import count, replace
 from cronhpc.script.advice import word
 from cronhpc.script.dialect import SLURM, Dialect
@@ -76,7 +76,7 @@ class Linter(NamedTuple):
         unreachable = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
         if self.online is None or (unreachable and self.online.is_brief):
             return problems
-        if all(each.severity != "error" for each in problems):
+        if all(each.severity is not Severity.ERROR for each in problems):
             problems = self(script, refused=self.online.refusal(script.path, script.entry))
         return problems
 

@@ -14,7 +14,7 @@ from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError
 from cronhpc.cli.runs import no_entry
-from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
+from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, Severity, command
 from cronhpc.cron import grammar
 from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import count, dataclass, field, replace
@@ -93,7 +93,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         console.json(reports.check_facts(problems))
     else:
         console.say(reports.check(problems, fmt=args.format))
-    bad = {"error", "warning"} if args.strict else {"error"}
+    bad = {Severity.ERROR, Severity.WARNING} if args.strict else {Severity.ERROR}
     return BROKEN if broken else ATTENTION if any(each.severity in bad for each in problems) else FINE
 
 
@@ -103,7 +103,7 @@ def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
     Raises SettingsError.
     """
     problems, _ = _directory(console, list(names), Linter(console.environ))
-    return [problem for problem in _in_order(problems) if problem.severity == "error"]
+    return [problem for problem in _in_order(problems) if problem.severity is Severity.ERROR]
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:

@@ -11,7 +11,19 @@ from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, seconds_of
 from cronhpc.core.chain import bad_nodes_of
-from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, command, text_of, texts_of
+from cronhpc.core.model import (
+    Call,
+    Done,
+    KeepLink,
+    MoveLink,
+    Outcome,
+    Reason,
+    Severity,
+    Wait,
+    command,
+    text_of,
+    texts_of,
+)
 from cronhpc.core.model.decode import iso
 from cronhpc.core.plan import plan
 from cronhpc.engine.read import read_world
@@ -177,7 +189,7 @@ def _lines(report: Report) -> Iterator[Line]:
     """The lines, if any is worth one: links that stay where they are are not."""
     yield from (_line(outcome) for outcome in report.outcomes if _worth_a_line(outcome))
     for problem in report.problems:
-        level = "error" if problem.severity == "error" else "warning"
+        level = "error" if problem.severity is Severity.ERROR else "warning"
         facts = {"code": problem.code, "file": problem.file, "line": problem.line, "fix": problem.fix}
         yield level, problem.what, {name: value for name, value in facts.items() if value}
     if report.cleaned is not None and report.cleaned.removed:

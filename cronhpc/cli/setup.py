@@ -12,7 +12,7 @@ from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
-from cronhpc.core.model.site import Finding, Site
+from cronhpc.core.model.site import Finding, Level, Site
 from cronhpc.cron.duration import parse_duration
 from cronhpc.cron.values import replace
 from cronhpc.engine.init import Made, OldJobs, cancel_old_chain, init, old_jobs
@@ -252,7 +252,7 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     written = args.write and bool(values)
     facts = reports.doctor_facts(findings, values, written=written)
     console.answer(facts, lambda: reports.doctor(findings, values, console.style(), written=written))
-    return ATTENTION if any(each.level in {"error", "warning"} for each in findings) else FINE
+    return ATTENTION if any(each.level in {Level.ERROR, Level.WARNING} for each in findings) else FINE
 
 
 def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
@@ -272,13 +272,13 @@ def _alerts(console: Console) -> list[Finding]:
     settings = site.settings
     if not (settings.sends_alerts or settings.alerts_ping):
         fix = "For example: alerts: {mail: YOU@EXAMPLE.ORG} in cronhpc.yaml; see docs/alerts.md."
-        return [Finding("warning", "alerts", "the settings have no way to send alerts.", fix)]
+        return [Finding(Level.WARNING, "alerts", "the settings have no way to send alerts.", fix)]
     alert = Alert("once", "test", f"This is a test, sent by: {command('doctor', options=('--alerts',))}")
     pings = [Ping(settings.alerts_ping, "success", "the chain")] if settings.alerts_ping else []
     failed = send(settings, [alert], pings, about(site))
     if failed:
-        return [Finding("error", "alerts", each.what, "Correct alerts: in cronhpc.yaml.") for each in failed]
-    return [Finding("fine", "alerts", "a test alert was sent; see whether it has come.")]
+        return [Finding(Level.ERROR, "alerts", each.what, "Correct alerts: in cronhpc.yaml.") for each in failed]
+    return [Finding(Level.FINE, "alerts", "a test alert was sent; see whether it has come.")]
 
 
 def _not_there(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.slurm.text import at_limit
 from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, Way, command
-from cronhpc.core.model.site import Cluster, Disk, Finding, Limit, Partition
+from cronhpc.core.model.site import Cluster, Disk, Finding, Level, Limit, Partition, Reach
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass, replace
 from cronhpc.script.advice import word
@@ -231,10 +231,10 @@ class Check(Enum):
     # fmt: on
 
     def __init__(self, level: str, topic: str, sentence: str, fix: str = "") -> None:
-        self.level, self.topic, self.sentence, self.fix = level, topic, sentence, fix
+        self.level, self.topic, self.sentence, self.fix = Level(level), topic, sentence, fix
 
     def __call__(
-        self, *, level: str = "", fix: str = "", put: Sequence[tuple[str, str]] = (), **facts: object
+        self, *, level: Level | None = None, fix: str = "", put: Sequence[tuple[str, str]] = (), **facts: object
     ) -> Finding:
         """The finding; `put`: settings (dotted key, value) that would fix it. Raises KeyError for a fact left out."""
         return Finding(level or self.level, self.topic, self.sentence.format(**facts), fix or self.fix, tuple(put))
@@ -306,7 +306,7 @@ def of_cluster(
     yield _clock(cluster.clock, asked, answered)
     partition = list(_partition(cluster, settings))
     yield from partition
-    if by_daemon or not any(each.level == "error" for each in partition):
+    if by_daemon or not any(each.level is Level.ERROR for each in partition):
         yield from _by_daemon(cluster, settings, driven=by_daemon)
     if cluster.limits is None:
         yield Check.ENDS_SILENT()
@@ -332,7 +332,7 @@ def _skewed(ahead: float, fine: Check, wrong: Check, node: str = "") -> Finding:
     skew = abs(ahead)
     if skew <= _SKEW:
         return fine(node=node)
-    level = "error" if skew >= _SKEW_BAD else "warning"
+    level = Level.ERROR if skew >= _SKEW_BAD else Level.WARNING
     return wrong(level=level, node=node, skew=skew, side="ahead of" if ahead > 0 else "behind")
 
 
@@ -399,7 +399,7 @@ def _by_daemon(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterato
         yield Check.DAEMON_MISFIT(why=mismatch.what, fix=mismatch.fix, put=put)
     else:  # its interval is right for short links
         before = "Before " + Way.DAEMON.start + ": " + mismatch.fix
-        yield Check.DAEMON_MISFIT(level="advice", why=mismatch.what, fix=before)
+        yield Check.DAEMON_MISFIT(level=Level.ADVICE, why=mismatch.what, fix=before)
 
 
 def _link_time(settings: Settings) -> int | None:
@@ -456,13 +456,13 @@ def of_disk(disk: Disk, *, on_nodes: bool = False, probes: bool = True, alone: b
     where = f"{disk.path} is on {kind} ({disk.mount})" if disk.mount else f"{disk.path} is on {kind}"
     if "ro" in disk.options:
         yield Check.DISK_READ_ONLY(where=where)
-    elif disk.reach == "memory" and not on_nodes:
+    elif disk.reach is Reach.MEMORY and not on_nodes:
         yield Check.DISK_IN_MEMORY(where=where)
-    elif disk.reach == "local" and not (on_nodes or alone):
+    elif disk.reach is Reach.LOCAL and not (on_nodes or alone):
         fix = "" if probes else f"See whether a job finds it: ls -d {word(disk.path)}"
         yield Check.DISK_LOCAL(where=where, fix=fix)
     else:
-        yield Check.DISK_FINE(where=where, shared=", shared" if disk.reach == "shared" else "")
+        yield Check.DISK_FINE(where=where, shared=", shared" if disk.reach is Reach.SHARED else "")
     loose = [
         each for each in disk.options if each in {"nolock", "localflock", "soft"} or each.startswith("local_lock=")
     ]

@@ -21,8 +21,8 @@ from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreac
 from cronhpc.batch.process import elapsed, for_commands
 from cronhpc.batch.slurm.text import is_full
 from cronhpc.core.chain import link_options
-from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, StateError, Way, command
-from cronhpc.core.model.site import LEVELS, Finding
+from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, Severity, StateError, Way, command
+from cronhpc.core.model.site import Finding, Level
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.doctor import judge
 from cronhpc.doctor.judge import Beat, Check, Here, Node
@@ -216,7 +216,7 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     settings, of_settings = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
     here = _here(asked, settings)
     of_batch = list(_batch(asked, settings, here, clock))
-    on_nodes = any(each.topic == "files" and each.level == "fine" for each in of_batch)
+    on_nodes = any(each.topic == "files" and each.level is Level.FINE for each in of_batch)
     alone = any(each.topic == Check.RUNS_HERE.topic for each in of_batch)
     probes = Check.NOT_EXAMINED.topic not in {each.topic for each in of_batch}
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
@@ -227,7 +227,7 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
         *_address(asked.url),
         *of_batch,
     ]
-    return sorted(every, key=lambda each: LEVELS.index(each.level))
+    return sorted(every, key=lambda each: [*Level].index(each.level))
 
 
 def _refused(asked: Asked) -> Problem | None:
@@ -405,7 +405,7 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
     except (CronhpcError, OSError):
         return  # no cron directory that can be used: said above
     for problem in problems:
-        level = "error" if problem.severity == "error" else "warning"
+        level = Level.ERROR if problem.severity is Severity.ERROR else Level.WARNING
         yield Check.SCHEDULER(level=level, why=problem.what, fix=problem.fix)
 
 

@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from pathlib import Path
 
-from cronhpc.core.model import Entry, EntryRow, Policies, Problem
+from cronhpc.core.model import Entry, EntryRow, Policies, Problem, Severity
 from cronhpc.core.model.decode import made, plain
 from cronhpc.core.slots import schedule_of
 from cronhpc.cron.values import dataclass, grouped, replace
@@ -326,7 +326,7 @@ class _Reader:
         )
         problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
         errors = [each for each in (unswitchable(row.name, source), row.problem) if each is not None]
-        errors += [each for each in problems if each.severity == "error"]
+        errors += [each for each in problems if each.severity is Severity.ERROR]
         return replace(entry, problem=errors[0] if errors else None, schedule="" if errors else entry.schedule)
 
     def _row_script(self, entry: Entry, row: EntryRow) -> tuple[Entry, list[Problem]]:

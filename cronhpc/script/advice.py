@@ -6,6 +6,7 @@ Which cron directory a command is about is known only where it is read: `text_of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from cronhpc.cron.values import CronhpcError, dataclass
 
@@ -109,6 +110,14 @@ class StateError(CronhpcError):
     """A state file cannot be used: unreadable, or written by a newer cronhpc."""
 
 
+class Severity(StrEnum):
+    """How bad a problem is; its code begins with the first letter."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that a user can fix: `code` starts with E (error) or W (warning), or with N for what is merely so."""
@@ -121,9 +130,8 @@ class Problem:
     key: str = ""
 
     @property
-    def severity(self) -> str:
-        """`error`, `warning` or `note`."""
-        return {"E": "error", "N": "note"}.get(self.code[:1], "warning")
+    def severity(self) -> Severity:
+        return {"E": Severity.ERROR, "N": Severity.NOTE}.get(self.code[:1], Severity.WARNING)
 
     @property
     def advice(self) -> Advice:

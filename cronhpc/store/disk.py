@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model.site import Disk
+from cronhpc.core.model.site import Disk, Reach
 from cronhpc.store.logs import space
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def kind_of(path: Path) -> str:
 
 def is_local(path: Path) -> bool:
     """Whether this machine alone changes what lies there."""
-    return reach(kind_of(path)) in {"local", "memory"}
+    return reach(kind_of(path)) in {Reach.LOCAL, Reach.MEMORY}
 
 
 def _by_number(path: str) -> str:
@@ -138,10 +138,10 @@ def _unescaped(place: str) -> str:
     return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
-def reach(kind: str) -> str:
+def reach(kind: str) -> Reach:
     """Who sees what lies on a file system of that kind: shared | local | memory | unknown."""
-    kinds = ((_SHARED, "shared"), (_IN_MEMORY, "memory"), (_LOCAL, "local"))
-    return next((reach for names, reach in kinds if kind in names), "unknown")
+    kinds = ((_SHARED, Reach.SHARED), (_IN_MEMORY, Reach.MEMORY), (_LOCAL, Reach.LOCAL))
+    return next((reach for names, reach in kinds if kind in names), Reach.UNKNOWN)
 
 
 def purged(path: str, real: str, environ: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from cronhpc.core.model import (
     Problem,
     Reason,
     Result,
+    Severity,
     SwitchKind,
     cancelling,
     command,
@@ -179,7 +180,7 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
             fix = letting_go(run, dialect) or cancelling(dialect, run.job or "")
             yield _notice("held", name, f"job {run.job} {cannot}", fix, cannot, when="since", at=run.since)
     for note in entry.notes:
-        if note.severity == "error":  # warnings are for `check`, and for `status NAME`
+        if note.severity is Severity.ERROR:  # warnings are for `check`, and for `status NAME`
             yield _problem("note", name, note if note.line else replace(note, file=""), own=entry.source)
 
 

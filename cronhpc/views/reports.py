@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cronhpc.core.model import Problem
-from cronhpc.core.model.site import LEVELS, Finding
+from cronhpc.core.model import Problem, Severity
+from cronhpc.core.model.site import Finding, Level
 from cronhpc.views import Facts, runs, text, times
 from cronhpc.views.facts import HistoryRun, as_json, cleaned
 from cronhpc.views.style import Cell, Column, Style, table, wrap
@@ -39,7 +39,7 @@ def summary(problems: Sequence[Problem]) -> str:
 
 
 def _counts(problems: Sequence[Problem]) -> dict[str, int]:
-    return {level: sum(p.severity == level for p in problems) for level in ("warning", "error")}
+    return {level: sum(p.severity is level for p in problems) for level in (Severity.WARNING, Severity.ERROR)}
 
 
 def _github(problem: Problem) -> str:
@@ -73,7 +73,7 @@ _GAP = 2
 def doctor_facts(findings: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> Facts:
     """For --json; texts as they are."""
     rows = [{**as_json(each), "settings": dict(each.settings)} for each in findings]
-    counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
+    counts = {level: sum(each.level is level for each in findings) for level in Level}
     return {"findings": rows, "counts": counts, "settings": dict(values), "written": written}
 
 
@@ -81,8 +81,8 @@ def doctor(findings: Sequence[Finding], values: Mapping[str, str], style: Style,
     """Findings by level; then what to put into the settings, or that it was put."""
     lines: list[str] = []
     column = max((text.width(each.topic) for each in findings), default=0) + _GAP
-    for level in LEVELS:
-        rows = [each for each in findings if each.level == level]
+    for level in Level:
+        rows = [each for each in findings if each.level is level]
         if rows:
             title, colour = _TITLES[level]
             lines += [*([""] if lines else []), style.paint(title, colour or "bold")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import Instant, Overlap, Reason
+from cronhpc.core.model import Instant, Overlap, Reason, Severity
 from cronhpc.core.model.decode import LATEST
 from cronhpc.cron.values import replace
 from cronhpc.views import chain, runs, text, times
@@ -291,7 +291,7 @@ def _hints(status: Status, style: Style) -> list[str]:
     new = [e for e in status.entries if not (e.last or e.runs or _has_no_next(e))]
     lines = [_new_entry_hint(entry, style) for entry in new] if len(new) == 1 else []
     if len(new) > 1:  # the table says which
-        fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
+        fit = [entry for entry in new if not any(note.severity is Severity.ERROR for note in entry.notes)]
         first = min(fit or new, key=_sort_key)
         lines.append(f"{len(new)} entries have not run yet; one now: {style.command('run', first.name)}")
     by_login = status.chain.via.runs_ahead

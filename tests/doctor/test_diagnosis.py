@@ -12,13 +12,13 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.core.model import Job, Problem, Queue, Settings
-from cronhpc.core.model.site import Disk, Finding
+from cronhpc.core.model.site import Disk, Finding, Reach
 from cronhpc.doctor import look
 from cronhpc.doctor.judge import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
 from tests.worlds import waits_for
 
 GIB = 1 << 30
-SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), "shared", 100 * GIB, 900 * GIB, 10**6, 10**7)
+SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), Reach.SHARED, 100 * GIB, 900 * GIB, 10**6, 10**7)
 CRONTAB = Beat("crontab", usable=True)
 HERE = Here(0o022, "alice", "alice", group_is_private=True, python="/py", tzdata="2025b", zone="UTC", beats=(CRONTAB,))
 NODE = Node(
@@ -35,9 +35,9 @@ def worst(found: list[Finding]) -> list[tuple[str, str]]:
 DISKS: dict[str, tuple[Disk, list[tuple[str, str]], str]] = {
     "a shared one": (SHARED, [], ", shared."),
     "read-only": (replace(SHARED, options=("ro",)), [("error", "disk")], "read-only"),
-    "in memory": (replace(SHARED, kind="tmpfs", reach="memory"), [("error", "disk")], "gone after a restart"),
-    "a local one": (replace(SHARED, kind="xfs", reach="local"), [("warning", "disk")], "of this machine alone"),
-    "one of a kind unheard of": (replace(SHARED, kind="", reach="unknown"), [], "unknown kind"),
+    "in memory": (replace(SHARED, kind="tmpfs", reach=Reach.MEMORY), [("error", "disk")], "gone after a restart"),
+    "a local one": (replace(SHARED, kind="xfs", reach=Reach.LOCAL), [("warning", "disk")], "of this machine alone"),
+    "one of a kind unheard of": (replace(SHARED, kind="", reach=Reach.UNKNOWN), [], "unknown kind"),
     "without locks": (replace(SHARED, options=("rw", "nolock")), [], "cronhpc takes no locks"),
     "mounted soft": (replace(SHARED, options=("rw", "soft", "nolock")), [], "writing fails instead of waiting"),
     "nearly full": (replace(SHARED, bytes_free=GIB), [("warning", "room")], "1.0 of 900 GB are free"),
@@ -62,20 +62,20 @@ def test_of_a_disk_doctor_says(disk: Disk, levels: list[tuple[str, str]], words:
 
 
 def test_a_local_disk_that_nodes_have_is_fine() -> None:
-    assert worst(list(of_disk(replace(SHARED, reach="local"), on_nodes=True))) == []
+    assert worst(list(of_disk(replace(SHARED, reach=Reach.LOCAL), on_nodes=True))) == []
 
 
 def test_a_local_disk_is_fine_where_runs_are_processes_of_this_machine() -> None:
     """It told to call `doctor --submit`, which tries nothing there; in memory it is still gone after a restart."""
-    assert worst(list(of_disk(replace(SHARED, reach="local"), alone=True))) == []
-    assert worst(list(of_disk(replace(SHARED, reach="memory"), alone=True))) == [("error", "disk")]
+    assert worst(list(of_disk(replace(SHARED, reach=Reach.LOCAL), alone=True))) == []
+    assert worst(list(of_disk(replace(SHARED, reach=Reach.MEMORY), alone=True))) == [("error", "disk")]
 
 
 def test_where_no_probe_job_is_run_none_is_advised() -> None:
     """On Grid Engine, PBS and LSF `doctor --submit` looks at a held job, and at no node: it told to call itself."""
-    found = next(of_disk(replace(SHARED, reach="local"), probes=False))
+    found = next(of_disk(replace(SHARED, reach=Reach.LOCAL), probes=False))
     assert str(found.fix) == "See whether a job finds it: ls -d /home/alice/cron"
-    found = next(of_disk(replace(SHARED, reach="local", path="/home/alice b/cron"), probes=False))
+    found = next(of_disk(replace(SHARED, reach=Reach.LOCAL, path="/home/alice b/cron"), probes=False))
     assert str(found.fix) == "See whether a job finds it: ls -d '/home/alice b/cron'"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
-from cronhpc.core.model.site import LEVELS, Finding
+from cronhpc.core.model.site import Finding, Level
 from cronhpc.engine import init
 from cronhpc.store.settings import read_settings
 from cronhpc.views import reports as view
@@ -126,7 +126,7 @@ def test_findings_have_stable_keys(site: Site) -> None:
     told = site.json()
     assert set(told) == {"version", "findings", "counts", "settings", "written"}
     assert all(set(row) == {"level", "topic", "what", "fix", "settings"} for row in told["findings"])
-    order = [LEVELS.index(row["level"]) for row in told["findings"]]
+    order = [[*Level].index(row["level"]) for row in told["findings"]]
     assert order == sorted(order)
 
 
@@ -240,8 +240,8 @@ def test_an_address_that_cannot_be_reached_is_not_in_what_is_said(site: Site) ->
 
 def test_the_screen_has_the_worst_first_and_hostile_texts_on_one_line() -> None:
     found = [
-        Finding("error", "submit", "n1\x1b[2J may not\nsubmit.", "Ask.", (("sbatch.partition", "cpu"),)),
-        Finding("fine", "slurm", "answers."),
+        Finding(Level.ERROR, "submit", "n1\x1b[2J may not\nsubmit.", "Ask.", (("sbatch.partition", "cpu"),)),
+        Finding(Level.FINE, "slurm", "answers."),
     ]
     text = view.doctor(found, {"sbatch.partition": "cpu"}, Style(NOW, width=60), written=False)
     assert text.splitlines() == [

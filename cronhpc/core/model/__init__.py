@@ -11,4 +11,15 @@ from cronhpc.core.model.entries import *
 from cronhpc.core.model.runs import *
 from cronhpc.core.model.world import *
 from cronhpc.cron.values import CronhpcError
-from cronhpc.script.advice import Advice, Command, Problem, StateError, cancelling, command, joined, text_of, texts_of
+from cronhpc.script.advice import (
+    Advice,
+    Command,
+    Problem,
+    Severity,
+    StateError,
+    cancelling,
+    command,
+    joined,
+    text_of,
+    texts_of,
+)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from cronhpc.cron.values import dataclass
 
-LEVELS = ("error", "warning", "unknown", "advice", "fine")  # of a finding, the worst first
+
+class Level(StrEnum):
+    """What a finding comes to, the worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    ADVICE = "advice"
+    FINE = "fine"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing learnt. `settings`: (dotted key, value) that would fix it."""
 
-    level: str
+    level: Level
     topic: str
     what: str
     fix: str = ""
@@ -78,6 +88,15 @@ class Cluster:
     accounts_enforced: bool = False
 
 
+class Reach(StrEnum):
+    """From which machines a file system can be seen."""
+
+    SHARED = "shared"
+    LOCAL = "local"
+    MEMORY = "memory"  # this one, until it restarts
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Disk:
     """Of the folder `path` (the nearest one that exists)."""
@@ -86,7 +105,7 @@ class Disk:
     kind: str  # "nfs4", "ext4" …; "" unknown
     mount: str
     options: tuple[str, ...]
-    reach: str  # shared | local | memory | unknown
+    reach: Reach
     bytes_free: int
     bytes_total: int
     inodes_free: int
