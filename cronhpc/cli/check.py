@@ -219,7 +219,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     for name in names:
         if name not in entries:
             raise no_entry(name, entries, paths)
-    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *reading.problems))], site
+    return [*problems, *(() if names else (*site.problems, *reading.problems))], site
 
 
 _UNKNOWN_SYSTEM = Problem(
@@ -274,7 +274,7 @@ def _begins_as_script(place: Path) -> bool:
         return False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Look:
     """The scripts of one cron directory, linted one by one."""
 
@@ -284,14 +284,15 @@ class _Look:
     names: list[str]  # entries that were asked for; []: all
     linter: Linter
     entries: dict[str, Entry] = field(default_factory=dict)
-    renamed: list[str] = field(default_factory=list)  # entries whose relative --output gives way to log/NAME/
 
-    def relative_outputs(self) -> Iterator[Problem]:
-        """One line for all of them: nothing is wrong with any."""
-        if not self.renamed:
-            return
-        named = ", ".join(self.renamed[:3]) + (", …" if len(self.renamed) > 3 else "")  # noqa: PLR2004 - of many
+    def _relative_outputs(self, scripts: Iterable[Script]) -> Iterator[Problem]:
+        """One line for all entries whose relative --output gives way to log/NAME/: nothing is wrong with any."""
         dialect = self.linter.dialect
+        with_log = ((each.entry.name, each.data) for each in scripts if each.entry and each.entry.output)
+        renamed = [name for name, data in with_log if b"-o" in data and read_header(data, "", dialect).value("output")]
+        if not renamed:
+            return
+        named = ", ".join(renamed[:3]) + (", …" if len(renamed) > 3 else "")  # noqa: PLR2004 - of many
         what = f"a relative {spelt('output', dialect)} ({named}): the log is log/NAME/SLOT-JOB.out instead, as "
         what = what + command("logs") + " shows it."
         line = directive(dialect, "chdir", "/PATH")
@@ -317,10 +318,11 @@ class _Look:
                 scripts += self._script(row.script, path, row.schedule, row.name, row.name)
             elif not self.names or row.name in self.names:
                 yield from self._command(row)
-        if len(scripts) > 1:
-            self.linter = self.linter._replace(read_well=read_well([script.data for script in scripts]))
+        well = read_well([script.data for script in scripts]) if len(scripts) > 1 else self.linter.read_well
+        linter = self.linter._replace(read_well=well)
         for script in scripts:
-            yield from self._lint(script)
+            yield from linter.with_cluster(script)
+        yield from self._relative_outputs(scripts)
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
@@ -393,12 +395,6 @@ class _Look:
         with suppress(OSError):
             key = f"{self.user}:{self.paths.root}:{hashed}"
             yield Script(source, path, read_script(path), schedule, self.entries.get(name), key)
-
-    def _lint(self, script: Script) -> tuple[Problem, ...]:
-        data, entry = script.data, script.entry
-        if entry and entry.output and b"-o" in data and read_header(data, "", self.linter.dialect).value("output"):
-            self.renamed.append(entry.name)
-        return self.linter.with_cluster(script)
 
 
 COMMANDS = {
