@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import all_present, connect, dialect_of
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, NoCluster
 from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
@@ -20,7 +20,7 @@ from cronhpc.script.dialect import DIALECTS, SYSTEMS, Dialect
 from cronhpc.script.spelling import spelt
 from cronhpc.store.files import Paths, existing, replace_file, wanted
 from cronhpc.store.scheduler import hand_made_mark
-from cronhpc.store.settings import read_settings
+from cronhpc.store.settings import put, read_settings
 from cronhpc.views import text
 
 if TYPE_CHECKING:
@@ -115,8 +115,6 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
 
 def _unanswered_words(unanswered: Mapping[str, CronhpcError], chosen: str, others: Sequence[Dialect]) -> str:
     """What to say of batch systems, by name, that gave no answer, and why: `chosen` is among them where none did."""
-    from cronhpc.batch.port import NoCluster
-
     if not unanswered:
         return ""
     words = [f"{DIALECTS[name].title} gave no answer ({why})" for name, why in unanswered.items()]
@@ -237,7 +235,6 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is anything to fix."""
     from cronhpc.doctor import look
     from cronhpc.engine.site import must_be_safe
-    from cronhpc.store.settings import put
     from cronhpc.views import reports
 
     root, named_by = wanted(console.folder, console.environ)
