@@ -18,6 +18,7 @@ import pytest
 from cronhpc.batch.local import Local, Process, Request, numbered
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, Ends, Refused, Submission, Unreachable
+from cronhpc.batch.process import start
 from cronhpc.core.model import Job, Result
 from cronhpc.cron.values import replace
 
@@ -234,6 +235,32 @@ def test_a_reused_process_id_is_not_mistaken_for_the_supervisor(bench: Bench) ->
     assert replace(me, since="1").lives() is False
     assert replace(me, boot="another").lives() is False, "the machine was started anew"
     assert replace(me, host="elsewhere").lives() is None, "nobody can tell from here"
+
+
+@pytest.mark.processes
+def test_a_process_that_has_the_id_of_a_dead_jobs_script_is_not_killed(bench: Bench) -> None:
+    job_id = bench.submit("true", held=True)
+    folder, me = f"{bench.folder}/local/jobs/{job_id}", sv.identity(os.getpid())
+    pid = start(["/bin/sleep", "60"], env={})
+    sv.write(folder, "run.json", {**me, "pid": pid, "since": "1", "started": 7})
+    sv.write_once(folder, "fate", {"fate": "started", **me, "since": "1"})
+    assert bench.job(job_id).state == "NODE_FAIL"
+    assert sv.session(pid) == [pid]
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_process_that_belongs_to_root_keeps_no_other_from_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that sudo had begun: a cancelled job's supervisor died of it, and then no queue could be read."""
+    sent = []
+
+    def kill(pid: int, _number: int) -> None:
+        if pid == 1:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        sent.append(pid)
+
+    monkeypatch.setattr(os, "kill", kill)
+    sv.send([1, 7], signal.SIGTERM)
+    assert sent == [7]
 
 
 def test_a_job_of_another_machine_is_left_alone(bench: Bench) -> None:

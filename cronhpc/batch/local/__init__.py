@@ -403,8 +403,9 @@ class Local(Batch):
         end = _read(folder, "end.json", End)  # it may have ended while we looked
         if end is None:
             end = End("NODE_FAIL", sv.now(), script.started if script else None, detail="its supervisor died")
+            leader = sv.identity(script.pid) if script else {}
             with self._disk():
-                if script and script.boot == sv.identity(os.getpid())["boot"]:
+                if script and leader["boot"] == script.boot and leader["since"] in {"", script.since}:  # not used again
                     sv.send(sv.session(script.pid), signal.SIGKILL)  # as a failed node takes its processes along
                 sv.write(folder, "end.json", set_fields(end))  # to earlier versions None in `by` is damage
         return end

@@ -119,11 +119,11 @@ def session(leader: int) -> list[int]:
 
 
 def send(pids: list[int], number: int) -> None:
-    """Signal processes, of which some may have ended."""
+    """Signal processes, of which some may have ended, or belong to root: sudo's."""
     for pid in pids:
         try:
             os.kill(pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             continue
 
 
