@@ -143,20 +143,10 @@ class Seen:
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
         claimed = self.claimed.get(entry_id(entry.name), frozenset[int]())
-        newest = self.newest.get(entry_id(entry.name), 0)
-        key = schedule_key(entry)
-        is_changed = state.schedule_key not in {"", key}
-        used = max(self._used_by_itself(world, entry, state, is_changed=is_changed), newest)
-        first, restored, lost = state.next_slot, world.kept.restored, []
-        if is_changed:
-            lost.append(_of_old_schedule(world, entry, state, (newest, used), claimed))
-        if used < restored and not (state.schedule_key == key and first is not None and first > restored):
-            why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
-            lost.append(_missed(entry, schedule_of(entry), (used, restored), why, claimed))
-            used = restored
-        computed = None
+        used, lost = self._used(world, entry, state, claimed)
+        first, computed = state.next_slot, None
         by_clock_ahead = max(state.watermark, world.kept.last_tick or 0) > self.believed
-        if state.schedule_key != key or first is None or first <= used or by_clock_ahead:
+        if state.schedule_key != schedule_key(entry) or first is None or first <= used or by_clock_ahead:
             first = _free(schedule_of(entry), used, claimed)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
             computed = _computed(world, entry, first, 0 if unborn else used, claimed)
@@ -173,14 +163,23 @@ class Seen:
         oldest = first if state.watermark else None
         return Due(runs, following, entry, claimed, _as_one([*lost, missed]), oldest, computed)
 
-    def _used_by_itself(self, world: World, entry: Entry, state: EntryState, *, is_changed: bool) -> int:
-        """Up to where slots are used up, as far as the entry and its state tell."""
-        used = state.watermark
-        if used > self.believed:  # stamped by a clock that was ahead
-            used = world.now
+    def _used(
+        self, world: World, entry: Entry, state: EntryState, claimed: Collection[int]
+    ) -> tuple[int, list[Skip | None]]:
+        """Up to where slots are used up, and which of them nobody has run, as far as that is known."""
+        newest, key, restored = self.newest.get(entry_id(entry.name), 0), schedule_key(entry), world.kept.restored
+        is_changed = state.schedule_key not in {"", key}
+        used = state.watermark if state.watermark <= self.believed else world.now  # else stamped by a clock ahead
         if used < _FIRST or is_changed:
             used = max(used, min(entry.born, world.now))  # new, or a changed schedule: earlier slots are not its own
-        return used
+        used = max(used, newest)
+        lost = [_of_old_schedule(world, entry, state, (newest, used), claimed)] if is_changed else []
+        noted_since = state.schedule_key == key and (state.next_slot or 0) > restored
+        if used < restored and not noted_since:
+            why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
+            lost.append(_missed(entry, schedule_of(entry), (used, restored), why, claimed))
+            used = restored
+        return used, lost
 
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> Skip | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
