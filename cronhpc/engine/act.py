@@ -15,7 +15,7 @@ from cronhpc.core.chain import bad_nodes_text, comment_words, link_comment, link
 from cronhpc.core.model import Decision, Done, Job, LinkKind, LinkRecord, Obstacle, Outcome, Plan, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
-from cronhpc.engine.submit import Progress, Submitter
+from cronhpc.engine.submit import Progress, Releaser, Submitter
 from cronhpc.store import scheduler, trust
 
 TYPE_CHECKING = False
@@ -34,7 +34,8 @@ class Actor:
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.site, self.world, self.claims = progress.site, progress.world, progress.claims
-        self.submitter = Submitter(progress)
+        self.releaser = Releaser(progress)
+        self.submitter = Submitter(progress, self.releaser)
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.link_refused = ""
         self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
@@ -48,7 +49,7 @@ class Actor:
             ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
             (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
             (model.Finish, self._finish),
-            (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
+            (model.Release, self.releaser.release),  # held, these may be what fills the site's limits
             (model.Submit, self.submitter.submit),
             (model.Hold, partial(self._one_by_one, self._hold)),
             (model.Unhold, partial(self._one_by_one, self._unhold)),

@@ -167,17 +167,28 @@ class Progress:
         job_end = with_log(self.world, end.key, end.job_end, job_id)
         self.claims.write_end(replace(end, job_end=job_end, job_id=job_id), at, self.plan.due_before(end.key))
 
+    def cancel_held(self, job_id: str) -> bool:
+        """Cancel a job of ours that is held; False: it stays so, and the next tick cancels it.
+
+        One that was released meanwhile, and runs, is left alone.
+        """
+        try:
+            self.site.batch.cancel([job_id], pending_only=True)
+        except BatchError as error:
+            self.failed(error)
+            return False
+        return True
+
 
 class Submitter:
-    """Attempts of slots: submitted, and released. What they have begun with is in their `progress`."""
+    """Attempts of slots, claimed, submitted held and recorded: `submit`."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    def __init__(self, progress: Progress, releaser: Releaser) -> None:
+        self.progress, self.releaser = progress, releaser
         self.site, self.world, self.claims = progress.site, progress.world, progress.claims
         self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.lost = 0  # submissions in a row that gave no answer
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
-        self.drops_begin = self.world.chain.drops_begin != ""  # whether this site does, as far as known by now
 
     def submit(self, rows: Sequence[Submit]) -> None:
         """Claim, submit held, record, and release what was recorded. Raises OSError."""
@@ -195,7 +206,7 @@ class Submitter:
                 prepared.append(row)
         due, ahead = ([row for row in prepared if (row.begin is None) == now] for now in (True, False))
         at_once = 1 if one_by_one else self.site.settings.parallel
-        held: list[Submit | Release] = []
+        held: list[Submit] = []
         for some in filter(None, (due, *(ahead[at : at + _AT_ONCE] for at in range(0, len(ahead), _AT_ONCE)))):
             if some is not due and (why := self.progress.ended_by):  # unclaimed they cost the next looks nothing
                 self.progress.outcomes += (_not_tried(row, why) for row in some)
@@ -212,31 +223,7 @@ class Submitter:
                     if answer.done is Done.FAILED and row.begin is None:  # before its slot has come it may be fixed
                         ended.append(Finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=answer.detail)))
             self.progress.end(ended)
-        self._release_held(held)
-
-    def release(self, rows: Sequence[Release]) -> None:
-        """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
-        held: list[Submit | Release] = []
-        for row in rows:
-            claim = self.progress.planned.get(row.key)
-            if claim is None or claim.job_id != row.job_id:
-                self.progress.note(row, Done.REFUSED, f"another job than {row.job_id} is recorded for it")
-                continue
-            if not row.marked:
-                held.append(row)
-                continue
-            try:
-                if why := self.progress.meanwhile([row])[0].objection():
-                    self.progress.note(row, Done.REFUSED, why, row.job_id)
-                    continue
-                if claim.state is ClaimState.SUBMITTED:
-                    self.claims.step(row.key, ClaimState.RELEASING)
-                self.claims.step(row.key, ClaimState.RELEASED)
-            except OSError as error:
-                self.progress.note(row, Done.PASSING, f"it was released already; {_disk_words(error)}", row.job_id)
-            else:
-                self.progress.note(row, Done.OK, "it was released already", row.job_id)
-        self._release_held(held)
+        self.releaser.release_held(held)
 
     # --- before a claim
 
@@ -380,7 +367,7 @@ class Submitter:
             return Outcome(row, Done.PASSING, why, obstacle=Obstacle.NO_ANSWER)
         if now is not None and now.job_id == job_id:  # another tick has found this very job and adopted it
             return job_id
-        self._cancel_held(job_id)
+        self.progress.cancel_held(job_id)
         return Outcome(row, Done.REFUSED, f"another tick submitted it as well; job {job_id} is cancelled, still held")
 
     def _of_error(self, row: Submit, error: BatchError, took: float) -> Outcome:
@@ -443,9 +430,40 @@ class Submitter:
             holds_itself=entry.holds_itself,
         )
 
-    # --- the release, and what stands against it
 
-    def _release_held(self, rows: Sequence[Submit | Release]) -> None:
+class Releaser:
+    """Held jobs whose ids are on disk: released all at once, or not, where something stands against it by then."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.site, self.world, self.claims = progress.site, progress.world, progress.claims
+        self.drops_begin = self.world.chain.drops_begin != ""  # whether this site does, as far as known by now
+
+    def release(self, rows: Sequence[Release]) -> None:
+        """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
+        held: list[Submit | Release] = []
+        for row in rows:
+            claim = self.progress.planned.get(row.key)
+            if claim is None or claim.job_id != row.job_id:
+                self.progress.note(row, Done.REFUSED, f"another job than {row.job_id} is recorded for it")
+                continue
+            if not row.marked:
+                held.append(row)
+                continue
+            try:
+                if why := self.progress.meanwhile([row])[0].objection():
+                    self.progress.note(row, Done.REFUSED, why, row.job_id)
+                    continue
+                if claim.state is ClaimState.SUBMITTED:
+                    self.claims.step(row.key, ClaimState.RELEASING)
+                self.claims.step(row.key, ClaimState.RELEASED)
+            except OSError as error:
+                self.progress.note(row, Done.PASSING, f"it was released already; {_disk_words(error)}", row.job_id)
+            else:
+                self.progress.note(row, Done.OK, "it was released already", row.job_id)
+        self.release_held(held)
+
+    def release_held(self, rows: Sequence[Submit | Release]) -> None:
         """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
         if not rows:
             return
@@ -484,7 +502,7 @@ class Submitter:
                 ours.append(row)
                 continue
             if self._is_new(row) and not it.is_its_job:
-                self._cancel_held(job_id)
+                self.progress.cancel_held(job_id)
                 why = f"{why}; job {job_id} is cancelled, still held"
             if it.now is None or it.now.state not in {ClaimState.CLAIMED, ClaimState.SUBMITTED}:
                 self.claims.drop_record(row.key)
@@ -539,7 +557,7 @@ class Submitter:
             self.progress.note(row, Done.OK, "somebody else has released it", job_id)
             return
         why = f"{log} was there before the run: somebody put it there. Remove it: rm {log}"
-        if self._cancel_held(job_id):
+        if self.progress.cancel_held(job_id):
             name = self.progress.planned[row.key].name
             self.progress.end([Finish(row.key, name, JobEnd(Result.REFUSED, detail=why))])
             self.progress.note(row, Done.FAILED, why, job_id)
@@ -635,7 +653,7 @@ class Submitter:
             ahead = row.key.slot > self.world.now  # the switch may be lifted before its slot comes
             if goes and ahead:
                 self.claims.take_back({row.key: job_id}, self.progress.clock)
-            if goes and self._cancel_held(job_id):
+            if goes and self.progress.cancel_held(job_id):
                 if ahead:
                     with suppress(OSError):
                         self.claims.end_job(row.key, job_id)
@@ -645,18 +663,6 @@ class Submitter:
             self.progress.note(row, done, f"{why}: job {job_id} stays unreleased", job_id)
         self.progress.end(ended)
         return ready
-
-    def _cancel_held(self, job_id: str) -> bool:
-        """Cancel a job of ours that is held; False: it stays so, and the next tick cancels it.
-
-        One that was released meanwhile, and runs, is left alone.
-        """
-        try:
-            self.site.batch.cancel([job_id], pending_only=True)
-        except BatchError as error:
-            self.progress.failed(error)
-            return False
-        return True
 
 
 def _not_tried(row: Submit, why: str) -> Outcome:

@@ -43,7 +43,7 @@ from cronhpc.core.slots import text_key
 from cronhpc.cron.values import replace
 from cronhpc.engine import submit
 from cronhpc.engine.act import Actor
-from cronhpc.engine.submit import Progress, Submitter
+from cronhpc.engine.submit import Progress, Releaser, Submitter
 from cronhpc.store import history
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
@@ -334,6 +334,12 @@ def test_what_a_slow_look_took_counts_for_the_clock_of_what_is_done(tmp_path: Pa
     assert at("14:05:10") <= Progress(site, world("14:05"), elapsed() - 10).clock < at("14:06")
 
 
+def submitter_of(progress: Progress) -> Submitter:
+    """One whose jobs stay held."""
+    releaser: Any = SimpleNamespace(release_held=lambda _: None)
+    return Submitter(progress, releaser)
+
+
 def ahead(*clocks: str, name: str = "e") -> tuple[Submit, ...]:
     e = entry(name, "*/30 * * * *", output=False, error=False)
     return tuple(Submit(e, key(name, clock), Reason.AHEAD, begin=at(clock)) for clock in clocks)
@@ -365,8 +371,8 @@ def test_while_a_run_is_being_taken_back(
     plan = Plan((Withdraw(LATER, "e", "7", "edited"), again, *ahead("15:00", name="other")), at("15:00"))
     seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(job_limit=int(at_limit)))
     actor = Actor(Progress(site, seen))
-    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
     monkeypatch.setattr(Batch, "submit", lambda _, job: "8" if job.begin == at("14:30") else "9", raising=False)
+    monkeypatch.setattr(Releaser, "release_held", lambda *_: None)
     told = actor.carry_out(plan)
     assert [each.obstacle for each in told if isinstance(each.decision, Withdraw)] == [
         Obstacle.SHOWN if listed else None
@@ -405,8 +411,7 @@ def test_at_a_limit_what_is_claimed_stays_so(tmp_path: Path, monkeypatch: pytest
     claims.folder.mkdir(parents=True)
     settings = Settings(parallel=2)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=settings)
-    submitter = Submitter(Progress(site, world("14:05")))
-    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
+    submitter = submitter_of(Progress(site, world("14:05")))
     submitter.submit(ahead("14:30", "15:00", "15:30", "16:00"))
     assert [each.job_id for each in claims.read(())] == [None, "8", None, None]
 
@@ -419,9 +424,8 @@ def test_runs_to_come_are_claimed_some_at_a_time_and_none_behind_a_limit_that_wa
     claims.folder.mkdir(parents=True)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Full(), host="login1", settings=Settings(parallel=2))
     site.batch.taken.set()
-    submitter = Submitter(Progress(site, world("14:05")))
+    submitter = submitter_of(Progress(site, world("14:05")))
     monkeypatch.setattr("cronhpc.engine.submit._AT_ONCE", 2)
-    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
     submitter.submit(ahead("14:30", "15:30", "16:00", "16:30", "17:00"))
     assert [str(each.key) for each in claims.read(())] == [str(row.key) for row in ahead("14:30", "15:30")]
     assert len(submitter.progress.outcomes) == 5, "what is not tried has its outcome, too"
@@ -442,8 +446,7 @@ def test_with_few_places_left_the_earlier_is_submitted_before_the_later(
     monkeypatch.setattr(submit, "side_by_side", noted)
     for places in (3, 2, 0):
         seen = replace(world("14:05"), kept=SchedulerState(job_limit=places))
-        submitter = Submitter(Progress(site, seen))
-        monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
+        submitter = submitter_of(Progress(site, seen))
         submitter.submit((*ahead("14:30", name=f"a{places}"), *ahead("15:00", "15:30", name=f"b{places}")))
     assert widths == [Settings().parallel, 1, Settings().parallel]
 
@@ -531,8 +534,7 @@ def test_with_overlap_replace(
     on_disk(claims, K, RELEASED, "7")
     batch = Replacing((job(7, "RUNNING"),), None)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
-    submitter = Submitter(Progress(site, world("14:30", claims=(claim("e", "14:00", RELEASED, "7"),))))
-    monkeypatch.setattr(Submitter, "_release_held", lambda *_: None)
+    submitter = submitter_of(Progress(site, world("14:30", claims=(claim("e", "14:00", RELEASED, "7"),))))
     submitter.submit([Submit(entry(output=False, error=False), LATER, Reason.SUBMIT, replaces=replaces)])
     assert batch.cancelled == asked
     job_ends = {each.key: each.job_end for each in claims.read(())}
@@ -604,7 +606,7 @@ def test_an_attempt_just_claimed_is_given_back_if(tmp_path: Path, s: Late) -> No
     rows = [{"what": "run", "key": str(each), "at": at("13:30")} for each in s.history]
     history.append(paths.history, rows, host="login1", now=at("13:30"))
     site: Any = SimpleNamespace(paths=paths, batch=Batch((), None), host="login1", settings=Settings())
-    submitter = Submitter(Progress(site, world(s.now)))
+    submitter = submitter_of(Progress(site, world(s.now)))
     row = Submit(entry(), s.ours, Reason.SUBMIT)
     assert submitter._in_time([row]) == ([] if s.late else [row])
     assert claims.exists(s.ours) == (s.told or not s.late)

@@ -180,7 +180,7 @@ def test_so_does_one_that_is_submitted_in_the_tick_that_has_found_it_out_by_what
     scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d"))
     (site.paths.kill / "plain").touch()
     with monkeypatch.context() as patch:
-        patch.setattr(submit.Submitter, "_release_held", lambda *_: None)
+        patch.setattr(submit.Releaser, "release_held", lambda *_: None)
         ticked(changed, NOW - 185)
     (site.paths.kill / "plain").unlink()
     ticked(changed, NOW - 125)
