@@ -75,7 +75,7 @@ _OPEN = "not trusted"
 
 def problem_facts(problem: Problem) -> Facts:
     """A problem as `plan` and `clean` have it, JSON-ready."""
-    return {key: getattr(problem, key) for key in ("code", "file", "line", "what", "fix")}
+    return {"code": problem.code, "file": problem.file, "line": problem.line, "what": problem.what, "fix": problem.fix}
 
 
 def with_switches(known: Status) -> Status:

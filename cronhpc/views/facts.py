@@ -250,7 +250,7 @@ class DeletedEntry:
 class Trouble:
     """What a tick could not do."""
 
-    decision: str
+    decision: str  # its Kind (views/decisions), or another version's word
     entry: str | None
     link: str | None
     slot: Instant | None

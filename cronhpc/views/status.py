@@ -117,7 +117,6 @@ def facts(
     return seen_at(replace(status, attention=tuple(noticed)), world.now)
 
 
-_OF_ENTRIES = Submit | Skip | Wait  # what a plan says of their slots
 _SERIES_SHOWN = 7 * 86400  # seconds that a series is shown after its end
 _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
@@ -223,13 +222,9 @@ class _Index:
         self.absent = absences(world) if ticked else absences_at_a_look(world)
         self.claims = grouped(world.claims, lambda claim: claim.key.entry)
         self.unwritten = grouped(world.unwritten(), lambda each: each[0].key.entry)
-        self.decided: dict[str, list[Submit | Skip | Wait]] = {}
-        self.ended: dict[str, list[Finish]] = {}
-        for decision in plan.decisions:
-            if isinstance(decision, _OF_ENTRIES):
-                self.decided.setdefault(decision.entry.name, []).append(decision)
-            elif isinstance(decision, Finish):
-                self.ended.setdefault(decision.key.entry, []).append(decision)
+        of_slots = (d for d in plan.decisions if isinstance(d, Submit | Skip | Wait))
+        self.decided = grouped(of_slots, lambda d: d.entry.name)
+        self.ended = grouped((d for d in plan.decisions if isinstance(d, Finish)), lambda end: end.key.entry)
         self.tick_at = 0 if ticked else _next_tick(world)
         self.withdrawn = {
             d.key for d in plan.decisions if isinstance(d, Withdraw) and (ticked or d.gone or d.key.slot > self.tick_at)
@@ -242,9 +237,7 @@ class _Index:
             for outcome in outcomes
             if outcome.job_id and isinstance(outcome.decision, Submit)
         }
-        self.just_submitted: dict[str, list[LiveRun]] = {}
-        for key, job in self.submitted.items():
-            self.just_submitted.setdefault(key.entry, []).append(runs.just_submitted(key, job, world.now))
+        self.just_submitted = grouped(self.submitted.items(), lambda each: each[0].entry)
 
     def entry(self, entry: Entry) -> EntryStatus:
         name, state = entry_id(entry.name), self.states.get(entry.name, NEW_STATE)
@@ -363,7 +356,8 @@ class _Index:
             if claim.state is not ClaimState.FINISHED
             and not any(claim.key in keys for keys in (ended, self.withdrawn, self.submitted))
         ]
-        return tuple(sorted([*live, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0))
+        live += [runs.just_submitted(key, job_id, now) for key, job_id in self.just_submitted.get(name, ())]
+        return tuple(sorted(live, key=lambda run: run.slot or 0))
 
     def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""

@@ -123,6 +123,10 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
     ),
     "adopted": (model.Adopt(KEY, "4720"), "backup|adopt|slot 04:00, job 4720"),
     "released": (model.Release(KEY, "4720"), "backup|release|slot 04:00, job 4720"),
+    "taken back": (
+        model.Withdraw(KEY, "backup", "4720", "the scheduler is stopped"),
+        "backup|cancel|job 4720: the scheduler is stopped",
+    ),
     "a twin": (model.Cancel("4721", "a twin of job 4720", KEY), "backup|cancel|job 4721: a twin of job 4720"),
     "finished": (
         model.Finish(KEY, "backup", model.JobEnd(Result.FAILED, exit_code=1), retry_at=at("14:10")),
@@ -132,6 +136,8 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         model.SubmitLink(LinkKind.SUCCESSOR, at("15:00"), "there is no successor"),
         "chain|submit|successor at 15:00: there is no successor",
     ),
+    "a spare that stays": (model.KeepLink(LinkKind.SPARE, "4712", at("16:00")), "chain|keep|spare job 4712 at 16:00"),
+    "a spare that moves": (model.MoveLink(LinkKind.SPARE, "4712", at("16:00")), "chain|move|spare job 4712 to 16:00"),
     "one link too many": (
         model.CancelLink(LinkKind.SPARE, "4713", "one spare too many beside job 4712"),
         "chain|cancel|spare job 4713: one spare too many beside job 4712",
@@ -167,7 +173,7 @@ def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str)
 
 def test_every_kind_of_decision_is_known_to_the_view() -> None:
     kinds = set(model.Decision.__args__)
-    assert kinds == {kind.of for kind in decisions.Kind}
+    assert kinds == {kind.of for kind in decisions.Kind} == {type(decision) for decision, _ in DECISIONS.values()}
 
 
 def test_the_decisions_that_the_docs_of_json_name_are_kinds_of_it() -> None:
