@@ -332,9 +332,9 @@ class ByCommands(Batch):
         """Of those whose submission, after `since`, tells them from a reused id."""
         del tokens
         live = {job.id for job in self.queue().jobs}  # of an array some tasks may have ended
-        return Ends(self._ends([each for each in dict.fromkeys(job_ids) if each not in live], since))
+        return self._ends([each for each in dict.fromkeys(job_ids) if each not in live], since)
 
-    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+    def _ends(self, job_ids: Sequence[str], since: int) -> Ends:
         """The same of jobs that the queue does not show."""
         raise NotImplementedError
 

@@ -21,6 +21,7 @@ from cronhpc.batch.commands import (
     chunks,
     code_and_signal,
     end_of_tasks,
+    in_one_line,
     instant,
     option_words,
     our_clock,
@@ -28,9 +29,9 @@ from cronhpc.batch.commands import (
     submission_error,
     task_numbers,
 )
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, JobFiles, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, run_many, which
-from cronhpc.core.model import CronhpcError, Fault, Job, JobEnd, Queue, Result, task_list
+from cronhpc.core.model import Accounting, CronhpcError, Fault, Job, JobEnd, Queue, Result, task_list
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import GRID_ENGINE
@@ -462,16 +463,18 @@ class GridEngine(ByCommands):
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         self._change_all(["qalter", "-ac", comment_pair(comment)], job_ids)
 
-    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+    def _ends(self, job_ids: Sequence[str], since: int) -> Ends:
         """As the accounting file of this machine has it."""
         answers = run_many([partial(self.look, ["qacct", "-j", job_id]) for job_id in job_ids], _PARALLEL)
-        ends = {}
+        ends, trouble = {}, ""
         for job_id, answer in zip(job_ids, answers, strict=True):
             if isinstance(answer, CronhpcError):
                 raise answer
-            if answer.code == 0 and not answer.timed_out and (end := job_end(answer.out, since)):
+            if answer.timed_out:
+                trouble = in_one_line("qacct", answer)
+            elif answer.code == 0 and (end := job_end(answer.out, since)):
                 ends[job_id] = end
-        return ends
+        return Ends(ends, Accounting(exists=bool(trouble), trouble=trouble))
 
     def site(self) -> Site:
         """Nothing that settings need: a queue is found by what a script asks for."""

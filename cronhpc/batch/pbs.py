@@ -29,7 +29,7 @@ from cronhpc.batch.commands import (
     wrapped_text,
 )
 from cronhpc.batch.local import supervisor as files
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, JobFiles, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, run_many
 from cronhpc.core.model import TOKEN, Fault, Job, JobEnd, Queue, Result, log_name, task_list
 from cronhpc.core.model.site import Site
@@ -530,14 +530,14 @@ class Pbs(ByCommands):
                 comments[number] = str(kept.get("comment", row.comment))
         return comments
 
-    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+    def _ends(self, job_ids: Sequence[str], since: int) -> Ends:
         """Where the server keeps a history."""
         asked = [each for number in job_ids for each in (number, f"{number}[]")]
         ends: dict[str, JobEnd] = {}
         for some in chunks(asked):
             printed = history(self.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
             ends |= job_ends(rows(printed), since)
-        return ends
+        return Ends(ends)
 
     def site(self) -> Site:
         """A queue is found by what a script asks for."""

@@ -16,7 +16,7 @@ from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.grid_engine import GridEngine
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
-from cronhpc.core.model import Fault, Job, Result
+from cronhpc.core.model import Accounting, Fault, Job, Queue, Result
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.script.header import read_header
 
@@ -307,6 +307,29 @@ def test_how_a_job_of_grid_engine_ended_is_read_from_its_record(job_id: str, res
     assert end is not None
     assert (end.result, end.detail) == (result, detail)
     assert grid_engine.job_end(answer, 2_000_000_000) is None, "a record of an older job of that id"
+
+
+@pytest.mark.parametrize(
+    ("answer", "ids", "trouble"),
+    [
+        pytest.param(Finished(0, recorded("sge-qacct.txt"), ""), ["343"], "", id="it tells"),
+        pytest.param(Finished(1, "", "error: job id 343 not found\n"), [], "", id="it does not know the job"),
+        pytest.param(
+            Finished(-9, "", "", timed_out=True),
+            [],
+            "qacct gave no answer in time",
+            id="the file system of its file hangs: not as if there were no accounting to ask",
+        ),
+    ],
+)
+def test_what_accounting_says_of_a_job_of_grid_engine(
+    answer: Finished, ids: Sequence[str], trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GridEngine, "queue", lambda _: Queue(()))
+    monkeypatch.setattr(GridEngine, "look", lambda *_: answer)
+    ends = GridEngine({"PATH": "/usr/bin:/bin"}).job_ends(["343"], 0)
+    assert [*ends.by_id] == ids
+    assert ends.accounting == Accounting(exists=trouble != "", trouble=trouble)
 
 
 @pytest.mark.parametrize(
