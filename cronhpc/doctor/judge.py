@@ -281,7 +281,7 @@ class Node:
     python: str | None = None  # what is wrong with the interpreter there
     submit: str | None = None  # why sbatch was refused
     cancel: str | None = None
-    clock: float | None = None  # seconds that it is ahead of the controller
+    clock: int | None = None  # seconds that it is ahead of the controller
     tzdata: str | None = None
     umask: int | None = None
     disk: str | None = None  # what went wrong with a file operation

@@ -21,7 +21,18 @@ from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreac
 from cronhpc.batch.process import elapsed, for_commands
 from cronhpc.batch.slurm.text import is_full
 from cronhpc.core.chain import link_options
-from cronhpc.core.model import CronhpcError, Job, Problem, Settings, SettingsError, Severity, StateError, Way, command
+from cronhpc.core.model import (
+    CronhpcError,
+    Job,
+    Problem,
+    Settings,
+    SettingsError,
+    Severity,
+    StateError,
+    Way,
+    command,
+    decode,
+)
 from cronhpc.core.model.site import Finding, Level
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.doctor import judge
@@ -185,11 +196,9 @@ class ProbeJob:
 
 
 def node_of(name: str, answer: object) -> Node:
-    """A machine on which the probe was run, from what that found."""
-    values: dict[str, Any] = {
-        field: answer[field] for field in Node.__slots__ if isinstance(answer, dict) and field in answer
-    }
-    return Node(**{"name": name, "python": "", **values})
+    """A machine on which the probe was run, from what that found: a value of no use was not tried."""
+    values = answer if isinstance(answer, dict) else {}
+    return decode.read(Node, {"python": "", **values, "name": name})[0] or Node(name, "")
 
 
 # --- the look ---------------------------------------------------------------------------------------------------------

@@ -115,13 +115,13 @@ class _Reader:
             entry = self._parsed(file, schedule)
             row = plain(entry)
         fresh = abs(self.now - file.changed) < FRESH
-        # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
-        self.kept[file.source] = [[] if fresh else file.fingerprint, row, 0]
         if entry.problem is None and (file.is_link or cached is None or cached[0] != file.fingerprint):
             if refused := self.trust.refusal(Path(file.path)):
                 entry = replace(entry, problem=replace(refused, file=file.source))
             if not file.is_link:  # what a link points through may change without the link's knowing
-                self.kept[file.source][1] = plain(entry)
+                row = plain(entry)
+        # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
+        self.kept[file.source] = [[] if fresh else file.fingerprint, row, 0]
         entry = self._in_a_known_zone(entry)
         return replace(entry, fresh=True) if fresh else entry
 

@@ -32,6 +32,12 @@ def worst(found: list[Finding]) -> list[tuple[str, str]]:
     return [(each.level, each.topic) for each in found if each.level not in {"fine", "advice"}]
 
 
+def test_what_a_node_found_is_read_as_far_as_it_is_of_its_kind() -> None:
+    found = {"umask": 18, "tzdata": None, "tried": [1, 2], "created": 7, "disk": ["full"], "network": "no", "at": 5.5}
+    assert look.node_of("cpu1", found) == Node("cpu1", "", umask=18, tried=(1, 2), network="no")
+    assert look.node_of("cpu1", None) == Node("cpu1", "")
+
+
 DISKS: dict[str, tuple[Disk, list[tuple[str, str]], str]] = {
     "a shared one": (SHARED, [], ", shared."),
     "read-only": (replace(SHARED, options=("ro",)), [("error", "disk")], "read-only"),
