@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from cronhpc.logs.clean import Cleaned
+    from cronhpc.core.retention import Cleaned
 _PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
 
 

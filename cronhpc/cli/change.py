@@ -9,7 +9,7 @@ from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError, filled, no_such
 from cronhpc.core.model import command, joined
-from cronhpc.core.retention import Rules, Why
+from cronhpc.core.retention import Cleaned, Rules, Why
 from cronhpc.cron.duration import format_duration
 from cronhpc.store.claims import Claims
 from cronhpc.views import Facts, text, times
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cronhpc.cli.ready_made import Copy, ReadyMade
-    from cronhpc.logs.clean import Cleaned
     from cronhpc.script.dialect import Dialect
     from cronhpc.views.style import Style
 

@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cronhpc.logs.clean import Cleaned
+    from cronhpc.core.retention import Cleaned
     from cronhpc.views import Facts
-    from cronhpc.views.plan import ToRemove
 
 
 _TICK_HELP = (
@@ -146,19 +145,10 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     call = Call(by_daemon=how is not None and how.via.daemon)
     world = read_world(site, console.now, call).world
     cleaned = clean_when_due(site, world.now, world.queue, world.claims, dry_run=True)
-    about, style = (world, plan(world), world.skipped, _to_remove(cleaned)), console.style(site.settings.timezone)
+    about, style = (world, plan(world), world.skipped, cleaned), console.style(site.settings.timezone)
     console.answer(view.facts(*about), lambda: view.render(*about, style))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
-
-
-def _to_remove(cleaned: Cleaned | None) -> ToRemove | None:
-    """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.views.plan import ToRemove
-
-    if cleaned is None or not cleaned.removed:
-        return None
-    return ToRemove(cleaned.removed, cleaned.kept, cleaned.bytes, dict(cleaned.reasons))
 
 
 # --- what a tick says -------------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import LOG_NAME, LogFile
+from cronhpc.core.model import LOG_NAME, LogFile, Problem
 from cronhpc.cron.values import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -71,6 +72,41 @@ class Rules:
     def halved(self) -> Rules:
         """What counts while the disk is nearly full."""
         return replace(self, keep=self.keep // 2, files=max(self.files // 2, 1), total=self.total // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What went, what stayed, and why. `folders` and `stays` count files by reason."""
+
+    bytes: int = 0  # of the removed files whose size was looked at
+    problems: tuple[Problem, ...] = ()
+    stays: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: int = 0  # removed by the age in their names, without a look at their size
+    left: bool = False  # there is more to do than `most` files
+    scarce: str = ""  # why the limits are halved, in words
+    folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # removed ones by folder and reason
+    seen: int = 0  # the newest change of a folder, after the cleaning: ns
+    files: tuple[tuple[str, str], ...] = ()  # a dry run: each file (log/…, or absolute), and why it goes
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many went, by reason."""
+        return ordered(sum(map(Counter, self.folders.values()), Counter()))
+
+    @property
+    def removed(self) -> int:
+        """How many went."""
+        return sum(self.reasons.values())
+
+    @property
+    def kept(self) -> int:
+        """How many stayed."""
+        return sum(self.stays.values())
+
+
+def ordered(whys: Mapping[str, int]) -> dict[str, int]:
+    """Counts by reason, in the order of `Why`."""
+    return {str(why): whys[why] for why in Why if whys.get(why)}
 
 
 # --- one folder ----------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import BatchError, JobFiles
 from cronhpc.core import retention
 from cronhpc.core.model import LogFile, Problem, Settings
-from cronhpc.core.retention import Judged, Rules, Use, Why
-from cronhpc.cron.values import dataclass, field, replace
+from cronhpc.core.retention import Cleaned, Judged, Rules, Use, Why, ordered
+from cronhpc.cron.values import replace
 from cronhpc.store import logs
 
 if TYPE_CHECKING:
@@ -26,36 +26,6 @@ if TYPE_CHECKING:
     from cronhpc.store.logs import Folder
 
 _NAMED = 3  # of many links or folders
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaned:
-    """What went, what stayed, and why. `folders` and `stays` count files by reason (core.retention.Why)."""
-
-    bytes: int = 0  # of the removed files whose size was looked at
-    problems: tuple[Problem, ...] = ()
-    stays: Mapping[str, int] = field(default_factory=dict)
-    unmeasured: int = 0  # removed by the age in their names, without a look at their size
-    left: bool = False  # there is more to do than `most` files
-    scarce: str = ""  # why the limits are halved, in words
-    folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # removed ones by folder and reason
-    seen: int = 0  # the newest change of a folder, after the cleaning: ns
-    files: tuple[tuple[str, str], ...] = ()  # a dry run: each file (log/…, or absolute), and why it goes
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """How many went, by reason."""
-        return _ordered(sum(map(Counter, self.folders.values()), Counter()))
-
-    @property
-    def removed(self) -> int:
-        """How many went."""
-        return sum(self.reasons.values())
-
-    @property
-    def kept(self) -> int:
-        """How many stayed."""
-        return sum(self.stays.values())
 
 
 def clean_logs(
@@ -132,12 +102,12 @@ class _Work:
         return Cleaned(
             bytes=self.bytes,
             problems=tuple(self.problems),
-            stays=_ordered(self.stays),
+            stays=ordered(self.stays),
             unmeasured=self.unmeasured,
             left=self.left,
             scarce=self.scarce,
             seen=self.seen,
-            folders={name: _ordered(gone) for name, gone in self.folders.items() if gone},
+            folders={name: ordered(gone) for name, gone in self.folders.items() if gone},
             files=tuple(self.files),
         )
 
@@ -279,7 +249,3 @@ class _Work:
             named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
             what = f"{folder.label} holds {len(names)} {kind if len(names) > 1 else kind[:-1]} ({named}), left alone."
             self.problems.append(Problem(code, what, fix, folder.label))
-
-
-def _ordered(whys: Mapping[str, int]) -> dict[str, int]:
-    return {str(why): whys[why] for why in Why if whys.get(why)}

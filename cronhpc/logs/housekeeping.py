@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from cronhpc.core.model.runs import HistoryRow, Instant
+    from cronhpc.core.retention import Cleaned
     from cronhpc.engine.site import Site
-    from cronhpc.logs.clean import Cleaned
 
 VERSION = 1
 MOST = 5000  # files that one tick removes
@@ -127,7 +127,7 @@ def _clock_ahead(clock: int, now: int) -> Problem:
 
 
 def _not_cleaned(problem: Problem) -> Cleaned:
-    from cronhpc.logs.clean import Cleaned
+    from cronhpc.core.retention import Cleaned
 
     return Cleaned(problems=(problem,), left=True)
 

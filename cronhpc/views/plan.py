@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Skip, Submit, Wait, command
 from cronhpc.core.model.decode import iso
-from cronhpc.cron.values import dataclass, grouped
+from cronhpc.cron.values import grouped
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
 from cronhpc.views.decisions import decision_facts, line
@@ -17,20 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cronhpc.core.model import Plan, Problem, World
+    from cronhpc.core.retention import Cleaned
 
 
-@dataclass(frozen=True, slots=True)
-class ToRemove:
-    """What the clean-up of logs would do: how many files it would remove, by reason, and keep."""
-
-    remove: int
-    keep: int
-    bytes: int
-    reasons: Mapping[str, int]
-
-
-def facts(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove | None) -> Facts:
-    """For --json; `logs`: what the clean-up would do, None: nothing."""
+def facts(world: World, plan: Plan, problems: Iterable[Problem], logs: Cleaned | None) -> Facts:
+    """For --json; `logs`: what the clean-up would do, None: it is not time for it."""
     return {
         "now": iso(world.now),
         "entries": len(world.entries),
@@ -39,7 +29,7 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove 
         "batch": {"answers": world.queue is not None, "error": world.queue_error},
         "chain_wanted": world.chain.wanted,
         "decisions": [decision_facts(decision) for decision in plan.decisions],
-        "logs": logs,
+        "logs": _logs_facts(logs) if logs and logs.removed else None,
         "problems": [problem_facts(problem) for problem in problems],
     }
 
@@ -56,7 +46,7 @@ _SHOWN = 2  # runs to come of an entry; a day's of them, where only login nodes 
 _COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20, wraps=True))
 
 
-def render(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove | None, style: Style) -> str:
+def render(world: World, plan: Plan, problems: Iterable[Problem], logs: Cleaned | None, style: Style) -> str:
     """One line a decision: for whom, what, and why or with what."""
     entries = text.count(len(world.entries), "entry", "entries")
     head = f"now {style.clock(world.now, seconds=True)}, {entries}, {_due(world, plan) or 'none'} due"
@@ -74,7 +64,7 @@ def render(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove
         lines.append(["next tick", "wanted", f"{style.clock(plan.wake)} ({style.distance(plan.wake)})"])
     elif world.entries and not world.chain.wanted:
         lines.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: " + command("start")])
-    if logs:
+    if logs and logs.removed:
         lines.append(["logs", "remove", _logs_words(logs)])
     if world.queue is None:
         error = text.one_line(world.queue_error)
@@ -86,8 +76,12 @@ def render(world: World, plan: Plan, problems: Iterable[Problem], logs: ToRemove
     return "\n".join([head, *table(_COLUMNS, lines, style)])
 
 
-def _logs_words(logs: ToRemove) -> str:
+def _logs_facts(logs: Cleaned) -> Facts:
+    return {"remove": logs.removed, "keep": logs.kept, "bytes": logs.bytes, "reasons": logs.reasons}
+
+
+def _logs_words(logs: Cleaned) -> str:
     """`212 of 1,904 files (200 too old, 12 too many), 1.1 MB`."""
     why = ", ".join(f"{number:,} {reason}" for reason, number in logs.reasons.items())
     size = f", {text.size(logs.bytes)}" if logs.bytes else ""
-    return f"{logs.remove:,} of {text.count(logs.remove + logs.keep, 'file')} ({why}){size}"
+    return f"{logs.removed:,} of {text.count(logs.removed + logs.kept, 'file')} ({why}){size}"

@@ -15,8 +15,7 @@ from cronhpc import cli
 from cronhpc.cli.change import clean_words
 from cronhpc.cli.console import Console
 from cronhpc.core.model import Problem, Settings, slot_text
-from cronhpc.core.retention import Rules
-from cronhpc.logs.clean import Cleaned
+from cronhpc.core.retention import Cleaned, Rules
 from cronhpc.views.style import Style
 
 NOW = 1_795_800_000

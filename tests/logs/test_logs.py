@@ -21,7 +21,8 @@ from cronhpc import tick
 from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.core import retention
 from cronhpc.core.model import Job, LogFile, Queue, Result, Settings, slot_text
-from cronhpc.logs.clean import Cleaned, clean_logs
+from cronhpc.core.retention import Cleaned
+from cronhpc.logs.clean import clean_logs
 from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store import history, logs
 from cronhpc.store.files import Paths

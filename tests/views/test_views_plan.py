@@ -12,6 +12,7 @@ import pytest
 from cronhpc.core import model
 from cronhpc.core.model import Key, LinkKind, Plan, Problem, Queue, Reason, Result, Switches, SwitchKind, Way
 from cronhpc.core.plan import plan
+from cronhpc.core.retention import Cleaned
 from cronhpc.views import decisions
 from cronhpc.views import plan as view
 from cronhpc.views.facts import as_json
@@ -202,7 +203,8 @@ def test_a_problem_without_a_file_is_a_line_too() -> None:
 
 
 def test_the_logs_that_would_go_are_counted_by_reason() -> None:
-    logs = view.ToRemove(212, 1692, 1153434, {"too old": 200, "too many": 12})
+    gone = {"log/a": {"too old": 200}, "log/b": {"too many": 12}}
+    logs = Cleaned(bytes=1153434, folders=gone, stays={"within the limits": 1692})
     shown = view.render(WORLD, plan(WORLD), (), logs, style())
     assert shown.splitlines()[-1].split(None, 2) == [
         "logs",
