@@ -7,9 +7,11 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -380,6 +382,27 @@ def test_ids_are_never_given_twice_and_old_jobs_are_forgotten(bench: Bench) -> N
     assert [job.id for job in bench.local.queue().jobs] == ["24"], "the highest number stays known"
     assert bench.submit("true", held=True) == "25"
     assert not (bench.folder / "local" / "jobs" / "1").exists()
+
+
+def test_a_tick_that_is_killed_while_it_forgets_a_job_leaves_none_that_waits(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of its files go first is chance: without fate and end.json it would have run a second time."""
+    old, newest = (bench.submit("true", held=True) for _ in range(2))
+    folder = bench.folder / "local" / "jobs" / old
+    sv.write(str(folder), "plan.json", {**PLAN, "held": False})
+    sv.write_once(str(folder), "fate", {"fate": "cancelled", "ended": 7})
+
+    def killed(_: object) -> None:
+        with suppress(FileNotFoundError):
+            os.remove(folder / "fate")  # noqa: PTH107 - unlink is the one that is killed
+        sys.exit("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", killed)
+        with pytest.raises(SystemExit):
+            bench.local.queue()
+    assert [job.id for job in bench.local.queue().jobs] == [newest]
 
 
 @pytest.mark.processes

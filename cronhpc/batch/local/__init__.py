@@ -355,7 +355,8 @@ class Local(Batch):
 
     def _job_in(self, folder: str) -> Job | None:
         """One job as the queue shows it; None: it has just been forgotten."""
-        request, plan, end = _read(folder, "job.json", Request), _read(folder, "plan.json", Plan), self._end(folder)
+        plan, end = _read(folder, "plan.json", Plan), self._end(folder)
+        request = _read(folder, "job.json", Request)  # the last: where it is, the others were
         if request is None or plan is None:
             return None
         reason, fault, begin, node = "", None, plan.begin, ""
@@ -454,13 +455,13 @@ def _umask() -> int:
 
 
 def _remove(folder: str) -> None:
-    """Remove a job's folder; it holds plain files of ours only."""
-    try:
-        for name in os.listdir(folder):
-            os.unlink(f"{folder}/{name}")
-        os.rmdir(folder)
-    except OSError:
-        return  # somebody else forgets it too, or the next one will
+    """Remove a job's folder, at once: with some of its files a job that has ended would look like one that waits."""
+    jobs, _, name = folder.rpartition("/")
+    with suppress(OSError):  # somebody else forgets it too, or the next one will
+        os.rename(folder, f"{jobs}/.{name}")
+        for each in os.listdir(f"{jobs}/.{name}"):
+            os.unlink(f"{jobs}/.{name}/{each}")
+        os.rmdir(f"{jobs}/.{name}")
 
 
 # --- what it refuses --------------------------------------------------------------------------------------------------
