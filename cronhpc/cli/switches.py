@@ -168,11 +168,14 @@ class _Look:
         return f"nothing is called {text.name(switch.name)}; nearest: {same}." if slip else ""
 
     def reached(self, switches: Sequence[Switch]) -> tuple[Job, ...]:
-        """The live jobs that these cover."""
+        """The live jobs that these cover, and those that a daemon has stopped by them since it saw their files."""
         if self.world is None:
             return ()
-        index = self.world.once(Index)
-        return tuple({job.shown_id: job for each in switches for job in index.reached(each)}.values())
+        index, paths = self.world.once(Index), {each.path for each in switches}
+        records = self.world.kept.kill_records.items()
+        stopped = {job_id: Job(job_id, "CANCELLED") for job_id, record in records if record.path in paths}
+        live = {job.shown_id: job for each in switches for job in index.reached(each)}
+        return tuple((stopped | live).values())
 
 
 def _written(paths: Paths, console: Console) -> Status | None:

@@ -21,11 +21,12 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.batch.local import Local
-from cronhpc.cli import commands
+from cronhpc.cli import commands, switches
 from cronhpc.cli.console import Console
 from cronhpc.core.model import EntryState, Problem, Queue, Started, Way
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.files import Paths
+from cronhpc.store.switches import set_switch
 
 NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
 HOUR = 3600
@@ -810,6 +811,26 @@ def test_the_owners_kill_ends_a_run_at_once_and_says_so(shell: Shell) -> None:
     assert _polled(lambda: shell("status", "--json", now=now + 61).json["entries"][0]["runs"] == [])
     shell("tick", now=now + 120)
     assert "killed" in shell("history", now=now + 121).out
+
+
+@pytest.mark.processes
+def test_a_kill_that_a_daemon_was_quicker_with_names_the_jobs_that_it_ended(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.drop("cron.daily/sleeper.slurm", "sleep 300")
+    now = later()
+    shell("run", "sleeper", now=now)
+    job_id = str(shell("status", "--json", now=now).json["entries"][0]["runs"][0]["job"])
+
+    def seen_by_a_daemon(*arguments: Any) -> bool:
+        made = set_switch(*arguments)
+        shell("tick", now=now + 60)
+        assert _polled(lambda: shell("status", "--json", now=now + 60).json["entries"][0]["runs"] == [])
+        return made
+
+    monkeypatch.setattr(switches, "set_switch", seen_by_a_daemon)
+    said = shell("kill", "sleeper", now=now + 61)
+    assert f"\njob {job_id} has ended\n" in said.out, said
 
 
 @pytest.mark.parametrize("verb", ["kill", "pause", "unkill"])
