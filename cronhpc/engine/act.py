@@ -66,7 +66,7 @@ class Actor:
         self.progress.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
         return tuple(self.progress.outcomes)
 
-    def _one_by_one(self, step: Callable[..., str | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
+    def _one_by_one(self, step: Callable[..., Outcome | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
         """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.
 
         `asks` the batch system: not tried any more once that gave no answer.
@@ -76,7 +76,7 @@ class Actor:
                 self.progress.note(row, Done.PASSING, f"not tried: {why}", cause=why)
                 continue
             try:
-                refused = step(row)
+                outcome = step(row)
             except BatchError as error:
                 self.progress.failed(error)
                 met = Obstacle.SUBMIT_LIMIT if isinstance(error, AtSubmitLimit) else None
@@ -84,13 +84,11 @@ class Actor:
             except OSError as error:
                 self.progress.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
             else:
-                if self.progress.outcomes and self.progress.outcomes[-1].decision is row:
-                    continue  # it has noted more than its success
-                self.progress.note(row, Done.REFUSED if refused else Done.OK, refused or "")
+                self.progress.outcomes.append(outcome or Outcome(row, Done.OK))
 
     # --- what must stop
 
-    def _stop(self, stop: model.Stop) -> str | None:
+    def _stop(self, stop: model.Stop) -> Outcome | None:
         """Pending tasks first: with some of them left a signal to an array blocks for 95 s, and is sent ten times."""
         if stop.pending:
             self.site.batch.cancel(stop.pending, pending_only=True)
@@ -101,14 +99,15 @@ class Actor:
             if self.emptied.intersection(stop.warn):
                 jobs = self.site.batch.queue().jobs
                 if still := sorted({job.shown_id for job in jobs if job.id in stop.warn and job.pending}):
-                    return f"{', '.join(still)} is still pending: warned at the next look"
+                    why = f"{', '.join(still)} is still pending: warned at the next look"
+                    return Outcome(stop, Done.REFUSED, why)
             self.site.batch.signal(stop.warn, stop.warn_signal)
         return None
 
-    def _cancel(self, cancel: model.Cancel) -> str | None:
+    def _cancel(self, cancel: model.Cancel) -> Outcome | None:
         """What is to go has not begun."""
         if why := self.progress.meanwhile([cancel])[0].objection():
-            return why
+            return Outcome(cancel, Done.REFUSED, why)
         self.site.batch.cancel([cancel.job_id], pending_only=True)
         return None
 
@@ -155,13 +154,12 @@ class Actor:
 
     # --- the chain
 
-    def _link(self, link: model.CancelLink | model.MoveLink | model.SubmitLink) -> str | None:
+    def _link(self, link: model.CancelLink | model.MoveLink | model.SubmitLink) -> Outcome | None:
         if isinstance(link, model.CancelLink):
             self.site.batch.cancel([link.job_id])
             return None
         if self.link_refused and not isinstance(link, model.MoveLink):  # a link that waits holds the text of before
-            self.progress.note(link, Done.FAILED, self.link_refused)
-            return None
+            return Outcome(link, Done.FAILED, self.link_refused)
         chain, settings = self.world.chain, self.site.settings
         own = LinkRecord(link.kind, link.at, chain.fingerprint, self.progress.clock)
         comment = token(self.world.directory_id, comment_words(own))
@@ -175,8 +173,7 @@ class Actor:
             return None
         if job_id := self._submitted_meanwhile(own.kind):
             self.linked.add(job_id)
-            self.progress.note(link, Done.OK, job_id=job_id)
-            return None
+            return Outcome(link, Done.OK, job_id=job_id)
         least = link_exclude(settings)
         try:
             job_id = _avoiding(
@@ -189,13 +186,11 @@ class Actor:
             if link.again:  # its text reads there when to come
                 self._remember_link(link.again, own)
             # a site that takes two jobs at a time: it goes on without a spare
-            self.progress.note(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
-            return None
+            return Outcome(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
         if self.world.chain.drops_begin:
             self._let_begin(job_id, link.at)
         self._remember_link(job_id, own)
-        self.progress.note(link, Done.OK, job_id=job_id)
-        return None
+        return Outcome(link, Done.OK, job_id=job_id)
 
     def _submitted_meanwhile(self, kind: LinkKind) -> str:
         """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
@@ -251,9 +246,9 @@ class Actor:
 
     # --- attempts
 
-    def _adopt(self, adopt: model.Adopt) -> str | None:
+    def _adopt(self, adopt: model.Adopt) -> Outcome | None:
         if not self.claims.record(adopt.key, adopt.job_id, self.progress.clock):
-            return "another id was recorded meanwhile"
+            return Outcome(adopt, Done.REFUSED, "another id was recorded meanwhile")
         self.progress.is_now(adopt.key, model.ClaimState.SUBMITTED, adopt.job_id)
         return None
 
@@ -282,16 +277,14 @@ class Actor:
 
     # --- pause
 
-    def _hold(self, hold: model.Hold) -> str | None:
+    def _hold(self, hold: model.Hold) -> None:
         """Held and tagged in one update: a tag without its hold, or the reverse, would be read as the user's own."""
         for comment, ids in _alike(hold.jobs, lambda job: with_pause_tag(self.world, job)).items():
             self.site.batch.hold(ids, comment)
-        return None
 
-    def _unhold(self, unhold: model.Unhold) -> str | None:
+    def _unhold(self, unhold: model.Unhold) -> None:
         for comment, ids in _alike(unhold.jobs, lambda job: whole_comment(self.world, job)).items():
             self.site.batch.unhold(ids, comment)
-        return None
 
 
 def _avoiding(nodes: str | None, else_: str | None, call: Callable[[str | None], Answer]) -> Answer:

@@ -1020,7 +1020,8 @@ def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
     seen = linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)})
     actor = Actor(Progress(site, seen))
-    assert actor._link(decision) is None
+    outcome = Outcome(decision, Done.OK, job_id="71") if isinstance(decision, SubmitLink) else None
+    assert actor._link(decision) == outcome
     assert batch.asked == ["cpu7", None][: 1 + refuses]
 
 
@@ -1046,10 +1047,8 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: LinkKind, meanwhile: bool)
     scheduler.remember_link(paths, "69", LinkRecord(other, 1, "", 1))
     if meanwhile:
         scheduler.remember_link(paths, "70", LinkRecord(kind, 1, "", 1))
-    assert actor._link(SubmitLink(kind, 100, "there is none")) is None
-    assert actor.progress.outcomes == [
-        Outcome(SubmitLink(kind, 100, "there is none"), Done.OK, job_id="70" if meanwhile else "71")
-    ]
+    decision = SubmitLink(kind, 100, "there is none")
+    assert actor._link(decision) == Outcome(decision, Done.OK, job_id="70" if meanwhile else "71")
     assert batch.asked == ([] if meanwhile else ["cpu7"])
     actor._link(SubmitLink(kind, 200, "another one ahead"))
     assert batch.asked[-1:] == ["cpu7"], "of those wanted ahead, each is one"
