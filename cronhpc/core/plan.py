@@ -44,7 +44,7 @@ from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from cronhpc.core.model import Decision, Entry, World
 
@@ -84,7 +84,9 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
             turns.append(rows)
         else:
             of_others += rows
-    for rows in sorted(turns, key=lambda rows: _turn(world, rows)):
+    # What belongs together stands by its first submission.
+    turns.sort(key=lambda rows: slots.turn(world, next(row for row in rows if isinstance(row, Submit))))
+    for rows in turns:
         decided.extend(budget.granted(rows))
     decided.extend(of_others)
     ahead.sort(key=lambda row: row.key.slot)
@@ -93,7 +95,10 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
         return plan(world, go_first)
     by_time = list(_earliest_first(ahead, fit, world.kept.job_limit, budget))
     without = {each.entry.name for each in by_time if isinstance(each, Wait)}  # their next slot is one of those
-    decided = [each for each in decided if not _is_later(each, without)] + by_time
+    decided = [
+        d for d in decided if not (isinstance(d, Wait) and d.reason is Reason.NOT_DUE and d.entry.name in without)
+    ]
+    decided += by_time
     wake = slots.wake(world, (at for _, _, at in of_entries.values() if at is not None), decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
@@ -284,11 +289,6 @@ def _without(decision: Decision, gone: Collection[str]) -> Decision:
     return replace(decision, jobs=tuple(job for job in decision.jobs if job.id not in gone))
 
 
-def _turn(world: World, rows: list[Decision]) -> tuple[int, int, str, Key]:
-    """Where what belongs together stands among the others that submit something: by its first submission."""
-    return slots.turn(world, next(row for row in rows if isinstance(row, Submit)))
-
-
 def _places(
     world: World, lives: Lives, decided: Collection[Decision], ahead: Sequence[Submit] = ()
 ) -> tuple[int, list[Decision]]:
@@ -329,10 +329,6 @@ def _earliest_first(ahead: Sequence[Submit], fit: int, limit: int, budget: attem
             if isinstance(each, Wait):
                 waiting.add(row.key.entry)
             yield each
-
-
-def _is_later(decision: Decision, names: Container[str]) -> bool:
-    return isinstance(decision, Wait) and decision.reason is Reason.NOT_DUE and decision.entry.name in names
 
 
 def _fitting(limit: int) -> str:

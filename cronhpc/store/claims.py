@@ -137,14 +137,14 @@ class Claims:
 
         A listing may be a minute old: where it shows no step, each is asked for by its name.
         """
-        listed = self.names()
-        suffixes = {key: self._by_name(key, listed.get(key, set())) for key in keys}
-        return {key: self._read(key, suffixes[key]) for key in suffixes if "" in suffixes[key]}
-
-    def _by_name(self, key: Key, listed: set[str]) -> set[str]:
-        if not listed.isdisjoint(_STEPS):
-            return listed
-        return listed | {each for each in ("", *_STEPS) if read_bytes(self.folder / f"{key}{each}") is not None}
+        listed, claims = self.names(), dict[Key, Claim]()
+        for key in keys:
+            suffixes = listed.get(key, set())
+            if suffixes.isdisjoint(_STEPS):
+                suffixes |= {each for each in ("", *_STEPS) if read_bytes(self.folder / f"{key}{each}") is not None}
+            if "" in suffixes:
+                claims[key] = self._read(key, suffixes)
+        return claims
 
     def ends(self, since: Mapping[str, int]) -> dict[Key, Claim]:
         """Of the entries in `since`, the claims from that slot on: of each no more than whether it has ended."""
