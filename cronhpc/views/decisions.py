@@ -60,7 +60,7 @@ _KINDS = {kind.of: kind for kind in Kind}
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a decision is about; the first four tell it from the others of its tick, and of the next."""
+    """What a decision is about: by that it is known again in the next tick."""
 
     kind: Kind
     entry: str | None = None

@@ -135,8 +135,8 @@ def _still_wanted(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
         return ()
     from cronhpc.views.decisions import subject
 
-    wanted = {(it.kind, it.entry, it.link, it.slot) for it in map(subject, plan.decisions)}
-    return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in wanted)
+    wanted = {(it.kind, it.entry, it.link, it.slot, it.job, it.switch) for it in map(subject, plan.decisions)}
+    return tuple(t for t in before if (t.decision, t.entry, t.link, t.slot, t.job, t.switch) in wanted)
 
 
 def seen_at(status: Status, now: int) -> Status:

@@ -952,6 +952,14 @@ def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None
     assert line not in render(facts_of(QUIET, before=written.trouble), style())
 
 
+def test_what_a_tick_could_not_do_for_a_switch_is_said_no_more_once_that_is_lifted_though_another_stops_jobs() -> None:
+    kill = Switch(SwitchKind.KILL, "backup", "/home/alice/cron/kill/backup", "bob", at("12:00"))
+    world = replace(with_switch(kill), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1])))
+    told = [Trouble("stop", None, None, None, None, name, Done.PASSING, "no", NOW) for name in ("lifted", "backup")]
+    known = status.facts(world, plan(world), {}, ABOUT, before=told)
+    assert [row.switch for row in known.trouble] == ["backup"]
+
+
 @pytest.mark.parametrize(
     ("decision", "sentence"),
     [
