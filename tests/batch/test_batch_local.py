@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import time
@@ -501,6 +502,18 @@ def test_a_submission_that_a_full_disk_does_not_take_leaves_nothing(
     with pytest.raises(Unreachable, match="No space left"):
         bench.submit("true")
     assert list((bench.folder / "local" / "jobs").iterdir()) == []
+
+
+def test_a_file_that_a_disk_has_room_for_half_of_is_not_put_in_place(tmp_path: Path) -> None:
+    """It was, and that job made the whole queue unknown."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            sv.write(str(tmp_path), "job.json", {"environment": "x" * 1000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_disk_does_not_take_has_not_happened(bench: Bench) -> None:

@@ -68,13 +68,13 @@ def _fresh(folder: str, name: str, facts: Facts) -> str:
     path = f"{folder}/.{name}.{os.getpid()}.{os.urandom(4).hex()}"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(handle, json.dumps(facts).encode())
-        os.fsync(handle)
+        with open(handle, "wb") as file:  # of what a disk has room for half of, os.write takes that half
+            file.write(json.dumps(facts).encode())
+            file.flush()
+            os.fsync(handle)
     except OSError:
         os.unlink(path)
         raise
-    finally:
-        os.close(handle)
     return path
 
 
