@@ -127,6 +127,7 @@ GRID_ENGINE = Dialect(
     past="qacct -j JOB",
     clear="qmod -cj",
     force="qdel -f",
+    begins_again=True,
     arrays_count_once=True,
     job=JobVariables(
         "JOB_ID",

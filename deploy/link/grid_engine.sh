@@ -63,12 +63,17 @@ printed() {
 # -a is read in the zone of who submits.
 moment() { TZ=UTC0 printf '%(%Y%m%d%H%M.%S)T' "$1"; }
 
-hand_in() {
-  local name=$1 at=$2 comment=${3//%/%25} nodes=$4 hold=$5
-  shift 5
+context() {
+  local comment=${1//%/%25}
   comment=${comment//,/%2C}
-  at=$(moment "$at")
-  TZ=UTC0 timeout "$limit" qsub -terse -S /bin/bash ${hold:+-h} -r n -N "$name" -a "$at" -ac "cronhpc=${comment//</%3C}" \
+  printf '%s' "cronhpc=${comment//</%3C}"
+}
+
+hand_in() {
+  local name=$1 at comment nodes=$4 hold=$5
+  at=$(moment "$2") comment=$(context "$3")
+  shift 5
+  TZ=UTC0 timeout "$limit" qsub -terse -S /bin/bash ${hold:+-h} -r n -N "$name" -a "$at" -ac "$comment" \
     -o /dev/null -j y -wd / "${options[@]}" ${nodes:+-l "h=!(${nodes//,/|})"} "$copy" "$@"
 }
 
@@ -77,3 +82,9 @@ let_begin() {
 }
 
 cancel() { timeout "$limit" qdel "$@"; }
+
+# What is changed of a job that runs counts once it begins anew; 99 is the exit code that puts it back.
+begin_again() {
+  TZ=UTC0 timeout "$limit" qalter -a "$(moment "$1")" -N "$link" -ac "$(context "$2")" "$job" >/dev/null &&
+    trap 'exit 99' EXIT
+}

@@ -57,7 +57,7 @@ from cronhpc.cron.values import by_field, dataclass, defaults
 from cronhpc.engine import record
 from cronhpc.engine.act import Actor
 from cronhpc.engine.submit import Progress
-from cronhpc.script.dialect import GRID_ENGINE
+from cronhpc.script.dialect import GRID_ENGINE, PBS
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
 from tests.worlds import (
@@ -792,7 +792,7 @@ AGAIN = {
     "the one that waits holds an older text": (linked(link(11, "16:00", fingerprint="0ld"), SPARE), ["10", ""]),
     "one waits, and others are wanted ahead": (linked(NEXT, SPARE), ["", ""]),
     "no link calls this tick": (linked(SPARE, self_id=""), ["", ""]),
-    "elsewhere no job puts itself back": (replace(linked(SPARE), dialect=GRID_ENGINE), ["", ""]),
+    "elsewhere no job puts itself back": (replace(linked(SPARE), dialect=PBS), ["", ""]),
 }
 
 

@@ -11,10 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from deploy.lab.slurmlab.clock import Clock
+from deploy.lab.slurmlab.options import Options
+from tests.lab.conftest import Lab
 from tests.lab.helpers_grid_engine import TOP, Cell, Cron, a_cell, a_cron, wait_for
 from tests.script.test_spelling import verdicts
 
@@ -113,6 +117,31 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
     assert len(slots) == len(set(slots)), slots
     links = re.findall(r"link (\d+): successor (\d+)", log.read_text())
     assert [later for _, later in links[:-1]] == [job for job, _ in links[1:]], log.read_text()
+
+
+def test_the_chain_lives_through_a_limit_of_jobs_that_others_keep_full(tmp_path: Path) -> None:
+    """A link that finds no place for its successor comes again in its own. On a clock that runs fast."""
+    clock = Clock(Options(speed=60, start_time=1_764_244_800))
+    with ExitStack() as ends:
+        ends.callback(clock.stop)
+        cell = ends.enter_context(a_cell(clock.environment))
+        lab, root = Lab(cell.folder, {"env": {**cell.environ, **clock.environment}}), tmp_path / "cron"
+
+        def cronhpc(*words: str) -> str:
+            return lab.run([sys.executable, "-m", "cronhpc", *words, "--dir", str(root)], check=False).stdout
+
+        cronhpc("init", "--backend", "grid_engine")
+        (root / "cronhpc.yaml").write_text("backend: grid_engine\nscheduler: {interval: 10m, min-interval: 5m}\n")
+        shown = lab.run(["qconf", "-sconf"]).stdout.partition("\n")[2]
+        (tmp_path / "global").write_text(re.sub("max_u_jobs +0", "max_u_jobs 1", shown))
+        cronhpc("start")
+        lab.run(["qconf", "-Mconf", str(tmp_path / "global")])
+        log = root / "scheduler" / "scheduler.log"
+        wait_for(lambda: log.exists() and log.read_text().count("comes again") > 2, 180, lambda: cronhpc("status"))
+        assert "again: a submit limit has left no place for another since" in cronhpc("status")
+        assert len(lab.run(["qstat"]).stdout.splitlines()) == 2 + 1, log.read_text()
+        cronhpc("stop")
+        wait_for(lambda: not lab.run(["qstat"]).stdout, 90, log.read_text)
 
 
 def test_a_link_and_a_run_that_hang_in_their_start_are_named_and_the_link_is_replaced(
