@@ -6,7 +6,6 @@ import pwd
 import re
 import shlex
 from datetime import UTC, datetime
-from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
@@ -14,6 +13,7 @@ from urllib.parse import quote, unquote
 from cronhpc.batch.commands import (
     ByCommands,
     Signs,
+    changed,
     chunks,
     code_and_signal,
     end_of_tasks,
@@ -27,7 +27,7 @@ from cronhpc.batch.commands import (
     task_numbers,
     wrapped_text,
 )
-from cronhpc.batch.port import AtSubmitLimit, BatchError, Denied, Ends, JobFiles, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Ends, JobFiles, Refused, Submission, Unreachable
 from cronhpc.core.model import ENDS, FAILURES, Fault, Job, JobEnd, Queue, Result, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.cron.values import grouped, replace
@@ -194,9 +194,11 @@ def submitted(ended: Finished) -> str:
     raise submission_error("bsub", ended, SIGNS)
 
 
-def refuses_year(answer: str) -> bool:
-    """Whether a refusal may be that of an older version, of the year in -b."""
-    return re.search(r"begin|time|syntax|specification", answer, re.IGNORECASE) is not None
+def refuses_year(ended: Finished) -> bool:
+    """Whether a command was refused, which may be for the year in its -b: older versions take none."""
+    if has_id(ended.out) or type(submission_error("bsub", ended, SIGNS)) not in {BatchError, Refused}:
+        return False
+    return re.search(r"begin|time|syntax|specification", ended.printed, re.IGNORECASE) is not None
 
 
 def begins_next_year(answer: str, begin: int) -> bool:
@@ -476,32 +478,27 @@ class Lsf(ByCommands):
         return tuple(files(record) for record in self._records(FILES))
 
     def submit(self, job: Submission) -> str:
-        return self._with_year(partial(self._submit, job)) if job.begin is not None else self._submit(job)
-
-    def _with_year(self, call: Callable[..., T]) -> T:
-        """`call` with whether its -b may have a year: older versions refuse that."""
-        try:
-            return call(year=self.year)
-        except (Unreachable, AtSubmitLimit, Denied):
-            raise
-        except BatchError as error:
-            if not (self.year and refuses_year(error.text)):
-                raise
-            done = call(year=False)
-            self.year = False
-            return done
-
-    def _submit(self, job: Submission, *, year: bool = True) -> str:
         zone = {**self.of_runs, **(job.export or {})}.get("TZ")
-        argv, script = submit_argv(job, year=year), script_text(job, zone)
-        given = {**(job.export or {}), **dict(LSF.set)}
+        script, given = script_text(job, zone), {**(job.export or {}), **dict(LSF.set)}
         if begins_itself(job):
             given = {**given, "TZ": zone} if zone else {name: given[name] for name in given if name != "TZ"}
-        ended = self.run(argv, given, submits=True, enough=has_id, script=script)
+
+        def bsub(*, year: bool) -> Finished:
+            return self.run(submit_argv(job, year=year), given, submits=True, enough=has_id, script=script)
+
+        ended = bsub(year=False) if job.begin is None else self._with_year(bsub)
         job_id = submitted(ended)
         if job.begin is not None and begins_next_year(ended.printed, job.begin):  # its minute passed on the way
             self._change(["bmod", "-bn", job_id], gone_is_fine=False)
         return job_id
+
+    def _with_year(self, call: Callable[..., Finished]) -> Finished:
+        """`call` with whether its -b may have a year."""
+        ended = call(year=self.year)
+        if self.year and refuses_year(ended):
+            ended = call(year=False)
+            self.year = ended.code != 0
+        return ended
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         self._change_all(["bkill", "-s", name], job_ids)
@@ -513,11 +510,10 @@ class Lsf(ByCommands):
         if exclude is not None:
             marks += option_words([f"--exclude={exclude}"], LSF) if exclude else ["-Rn"]
 
-        def change(*, year: bool) -> None:
-            begin = moment_text(at, year=year)
-            self._change(["bmod", "-b", begin, *marks, _id(job_id)], gone_is_fine=False)
+        def bmod(*, year: bool) -> Finished:
+            return self.run(["bmod", "-b", moment_text(at, year=year), *marks, _id(job_id)])
 
-        self._with_year(change)
+        changed("bmod", self._with_year(bmod), self.signs, gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """The comment first: a hold of ours is never without its mark. One that began meanwhile goes on."""

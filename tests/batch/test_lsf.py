@@ -125,6 +125,29 @@ def test_what_a_submission_without_id_means(ended: Finished, error: type[BatchEr
 
 
 @pytest.mark.parametrize(
+    ("ended", "is_sent_again"),
+    [
+        pytest.param(Finished(255, "", "Illegal begin time. Job not submitted."), True, id="an older version"),
+        pytest.param(Finished(255, "", "x: No such queue. Job not submitted."), False, id="a no to something else"),
+        pytest.param(
+            Finished(255, "", "LSF is down. Please wait some time"), False, id="no answer: it may be accepted"
+        ),
+        pytest.param(Finished(255, "", "Job limit at this time"), False, id="a limit"),
+        pytest.param(Finished(-9, "", "begin", timed_out=True), False, id="killed: it may be accepted"),
+        pytest.param(Finished(0, "", "a wrapper's words on time"), False, id="no id: it may be accepted"),
+        pytest.param(
+            Finished(1, "Job <7> is submitted to queue <q>.", "begin time"), False, id="accepted all the same"
+        ),
+    ],
+)
+def test_a_submission_is_sent_again_without_the_year_only_where_that_may_be_why_it_was_refused(
+    ended: Finished,
+    is_sent_again: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    assert lsf.refuses_year(ended) == is_sent_again
+
+
+@pytest.mark.parametrize(
     ("program", "code", "said", "error"),
     [
         ("bkill", 0, "Job <360> is being terminated", None),
