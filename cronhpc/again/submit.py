@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.batch import around, connect
+from cronhpc.batch import around
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
@@ -586,10 +586,11 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     if of_job and not backend and settings.backend not in {"", of_job.name}:
         what = f"this is a job of {of_job.title}, and {paths.root} is for backend: {settings.backend}"
         raise CronhpcError(f"{what}. Name a directory of this cluster's own: again --dir DIR, or export CRONHPC_DIR.")
-    batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
-    if why := batch.dialect.no_again:
-        raise CronhpcError(f"again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
-    return site_here(paths, settings, batch, environ, store_memory.Cache(paths.state))
+    backend = backend or settings.backend or (of_job.name if of_job else "")
+    site = site_here(paths, settings, backend, environ, store_memory.Cache(paths.state))
+    if why := site.batch.dialect.no_again:
+        raise CronhpcError(f"again is not here for {site.batch.dialect.title}: {why}. Nothing was submitted.")
+    return site
 
 
 _SETTINGS = b"""\

@@ -70,7 +70,6 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         from cronhpc.store.settings import emptied
 
         problems = (*problems, emptied(paths.settings))
-    accounting = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = dict(environ)
     with suppress(OSError):  # what `start` was called in
         saved = environment(paths.state / "environment.json")[0] or saved
@@ -78,16 +77,9 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         saved = {**{name: saved[name] for name in KEPT if name in saved}, **environ}
     saved = {**saved, **{n: environ[n] for n in KEPT if n in environ}}
     saved = _with_commands(saved, environ)
-    batch = connect(
-        # what a tick has once found, for ever: crontab's PATH must not make runs local ones
-        backend or settings.backend or ("" if present(saved) else batch_system_found(paths)),
-        settings,
-        saved,
-        paths.state,
-        accounting=accounting[0] if accounting else None,
-        submit_line=not accounting or all(accounting[2:]),
-    )
-    site = site_here(paths, settings, batch, saved, cache)
+    # what a tick has once found, for ever: crontab's PATH must not make runs local ones
+    backend = backend or settings.backend or ("" if present(saved) else batch_system_found(paths))
+    site = site_here(paths, settings, backend, saved, cache)
     if cache.get("zone", site.timezone) != site.timezone:
         cache.known = {}
     if not problems and (cache.get("zone") != site.timezone or not cache.get("settings")):
@@ -96,8 +88,11 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     return replace(site, problems=problems)
 
 
-def site_here(paths: Paths, settings: Settings, batch: Batch, environ: Mapping[str, str], cache: Cache) -> Site:
-    """As this process works on it. `environ`: what commands and runs get, before it is scrubbed."""
+def site_here(paths: Paths, settings: Settings, backend: str, environ: Mapping[str, str], cache: Cache) -> Site:
+    """As this process works on it. `environ`: what commands and runs get, before it is scrubbed. Raises BatchError."""
+    noted = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
+    learnt = {"accounting": noted[0], "submit_line": all(noted[2:])} if noted else {}
+    batch = connect(backend, settings, environ, paths.state, **learnt)
     uid, zone = os.getuid(), settings.timezone or machine_zone()
     environment = scrub(environ, batch.dialect, settings.environment)
     return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache)
