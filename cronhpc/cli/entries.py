@@ -7,7 +7,7 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, parse
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from cronhpc.core.model import EntryRow
     from cronhpc.cron.schedule import Schedule
     from cronhpc.engine.site import Site
     from cronhpc.script.header import Header
@@ -151,6 +152,10 @@ Given = tuple[str, str | None, str]  # a policy or an option
 _GIVEN = ("name", "value", "from")
 
 
+def _line(line: int) -> str:
+    return f"line {line} of its script"
+
+
 @dataclass(frozen=True, slots=True)
 class _Effective:
     """All that holds for one entry, and where it stands."""
@@ -158,14 +163,11 @@ class _Effective:
     site: Site
     entry: Entry
     header: Header
-    row: Any  # of cronhpc.yaml, where it is one
+    row: EntryRow | None  # of cronhpc.yaml, where it is one
     state: str
     words: str  # its schedule
     next: int | None
     head: str  # of its script
-
-    def _line(self, line: int) -> str:
-        return f"line {line} of its script"
 
     @property
     def origin(self) -> str:
@@ -174,7 +176,7 @@ class _Effective:
         if self.row is not None:
             return f"cronhpc.yaml:{self.row.line}"
         if cron is not None and cron.schedule:
-            return self._line(cron.line)
+            return _line(cron.line)
         folder = self.entry.source.partition("/")[0].removeprefix("cron.")
         return f"folders.{folder} of cronhpc.yaml"
 
@@ -188,7 +190,7 @@ class _Effective:
         if self.row is not None:
             given |= {name: (value, f"cronhpc.yaml:{line}") for name, value, line in self.row.policies}
         elif self.header.cron is not None:
-            given |= {name: (value, self._line(line)) for name, value, line in self.header.cron.policies}
+            given |= {name: (value, _line(line)) for name, value, line in self.header.cron.policies}
         for name, policy in POLICIES.items():
             value, origin = given.get(name, (policy.default, "default"))
             yield name, "true" if value is None else value, origin
@@ -196,11 +198,12 @@ class _Effective:
     def _options(self) -> Iterator[Given]:
         """What sbatch gets: the script's own lines, then what cronhpc adds."""
         for directive in self.header.options if self.entry.script else ():
-            yield directive.name, directive.value, self._line(directive.line)
-        of_row = {name for name, _ in self.row.sbatch} if self.row is not None else set()
+            yield directive.name, directive.value, _line(directive.line)
+        row = self.row
         for option in self.entry.options:
             name, _, value = option.removeprefix("--").partition("=")
-            yield name, value or None, f"cronhpc.yaml:{self.row.line}" if name in of_row else "sbatch of cronhpc.yaml"
+            of_row = row and name in dict(row.sbatch)
+            yield name, value or None, self.origin if of_row else "sbatch of cronhpc.yaml"
 
     @property
     def log(self) -> str | None:
