@@ -237,7 +237,7 @@ class _Effect:
     at: Instant | None = None  # that tick's
     fix: str | None = None  # what acts at once; where it has: what makes somebody act later, too
     deeds: tuple[JobDeed, ...] = ()
-    world: World | None = None  # what the tick found
+    world: World | None = None  # what the tick found that acted at once
     trouble: str = ""  # as `not_done` says it
 
     @property
@@ -247,7 +247,7 @@ class _Effect:
     @property
     def at_once(self) -> bool:
         """Whether the batch system has been told."""
-        return self.acts == _AT_ONCE
+        return self.world is not None
 
     @property
     def ok(self) -> bool:
@@ -280,9 +280,6 @@ class _Effect:
         whom = "everything" if "ALL" in names else text.name(names[0]) if len(names) == 1 else "them"
         line = f"{'stops' if kind is SwitchKind.KILL else 'holds'} {whom} {when}"
         yield line + "; at once: " + self.fix if self.fix else line
-
-
-_AT_ONCE = "at once"
 
 
 def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Switch] = ()) -> _Effect:
@@ -318,7 +315,7 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
         return not_done(f"the batch system does not answer: {report.world.queue_error}")
     before = (look if look.world is not None else _Look(report.world)).reached(switches)
     job_deeds = tuple(deeds(replace(order, before=before), report.outcomes, queue))
-    return _Effect(_AT_ONCE, fix=_nobody(report, paths, console), deeds=job_deeds, world=report.world)
+    return _Effect("at once", fix=_nobody(report, paths, console), deeds=job_deeds, world=report.world)
 
 
 def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
