@@ -149,7 +149,9 @@ class _Keeper:
     # --- slots
 
     def _note_slots(self) -> None:
-        """The next slots that planning computed."""
+        """The next slots that planning computed; of the others what a clock that was ahead has noted is forgotten."""
+        if not self._believed(self.world.kept.last_tick or 0):
+            self.states = {name: replace(state, next_slot=None) for name, state in self.states.items()}
         for name, (key, following, used) in self.plan.next_slots.items():
             state = self.states.get(name, NEW_STATE)
             believed = state.watermark if self._believed(state.watermark) else 0

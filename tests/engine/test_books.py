@@ -102,6 +102,9 @@ SITUATIONS: dict[str, Kept] = {
         (Wait(E, at("15:00"), Reason.BUDGET, "no more"),),
         {"blocked_since": 0, "next_slot": at("15:00")},
     ),
+    "the tick before went by a clock that was days ahead: what it noted of an entry that is away is forgotten": Kept(
+        state("14:00", next_slot=at("2026-11-30 10:00")), (), {"next_slot": None}, {"last_tick": at("2026-11-30 09:30")}
+    ),
     "a run fails": Kept(
         state("14:00", failures=1), (Finish(FIRST, "e", JobEnd(Result.FAILED)),), {"failures": 2, "last": str(FIRST)}
     ),
