@@ -9,7 +9,7 @@ from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import grouped
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
-from cronhpc.views.decisions import decision_facts, line
+from cronhpc.views.decisions import decision_facts, line, subject
 from cronhpc.views.style import Cell, Column, Style, table
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem], logs: Cleaned |
 
 def _due(world: World, plan: Plan) -> int:
     """How many entries have a slot that is due."""
-    slots = (each for each in plan.decisions if isinstance(each, Submit | Skip | Wait))
-    return len({d.entry.name for d in slots if not isinstance(d, Wait) or (d.slot is not None and d.slot <= world.now)})
+    of_slots = map(subject, (each for each in plan.decisions if isinstance(each, Submit | Skip | Wait)))
+    return len({it.entry for it in of_slots if it.slot is not None and it.slot <= world.now})
 
 
 # --- the screen ----------------------------------------------------------------------------------------------------

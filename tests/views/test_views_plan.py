@@ -59,6 +59,7 @@ def test_of_the_many_runs_of_an_entry_that_are_queued_ahead_two_are_shown_and_th
     entries = (entry("backup", "0 * * * *"), entry("sync", "30 20 * * *"))
     known = {"backup": model.EntryState(watermark=at("14:00")), "sync": model.EntryState(watermark=at("14:00"))}
     lines = screen(replace(WORLD, chain=chain, entries=entries, states=known, switches=Switches())).splitlines()
+    assert lines[0] == "now 14:07:20, 2 entries, none due"
     assert [line.split(",")[0] for line in lines if " ahead " in line] == [
         "backup             ahead   slot 15:00",
         "backup             ahead   slot 16:00",
@@ -177,11 +178,16 @@ def test_every_kind_of_decision_is_known_to_the_view() -> None:
     assert kinds == {kind.of for kind in decisions.Kind} == {type(decision) for decision, _ in DECISIONS.values()}
 
 
-def test_the_decisions_that_the_docs_of_json_name_are_kinds_of_it() -> None:
-    (named,) = re.findall(
-        r"^\| `decision` \| text \| (`submit`.*) \|$", JSON_DOC.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert set(re.findall(r"`([^`]+)`", named)) <= set(decisions.Kind)
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("decision", set(decisions.Kind)), ("done", {*model.Done, *decisions.Deed})],
+    ids=["kinds", "ends"],
+)
+def test_the_words_that_the_docs_of_json_name_for_a_decision_are_those_of_its_json(key: str, words: set[str]) -> None:
+    doc = JSON_DOC.read_text(encoding="utf-8")
+    rows = re.findall(rf"^\| `{key}` \| text \| (.*`.*) \|$", doc, re.MULTILINE)
+    assert rows
+    assert {word for row in rows for word in re.findall(r"`([^`]+)`", row)} <= words
 
 
 def test_no_next_tick_is_named_where_a_daemon_ticks_whenever_it_is_time() -> None:
