@@ -27,9 +27,9 @@ from cronhpc.views import Facts, text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from cronhpc.core.model import Outcome, Problem
+    from cronhpc.core.model import Outcome
     from cronhpc.drivers.start import Started
     from cronhpc.script.dialect import Dialect
     from cronhpc.views.style import Style
@@ -78,7 +78,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
             console.json({"ok": True, "done": [], "links": [], "undo": "", "errors": []})
         return FINE  # at each login: nothing of what follows is loaded
 
-    from cronhpc.cli.check import errors
+    from cronhpc.cli.check import errors, will_not_run
     from cronhpc.core.chain import heard_until
     from cronhpc.core.model import Started
     from cronhpc.drivers.start import start
@@ -107,7 +107,10 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     )
     if done.ok and not via.runs_ahead:  # whose tick has noted it
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
-    _report(done, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(console))
+    wrong = [] if args.if_stale else errors(console)
+    facts = {**_facts(done, undo="stop"), "errors": [problem.advice for problem in wrong]}
+    style = console.style(site.settings.timezone)
+    console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), *_start_words(done, style)]))
     return FINE if done.ok else ATTENTION
 
 
@@ -202,7 +205,8 @@ def _stop(_: argparse.Namespace, console: Console) -> int:
             raise
         return FINE
     stopped = stop(site, console.environ, lambda: console.again().now)
-    _report(stopped, console, site.settings.timezone, undo="start")
+    style = console.style(site.settings.timezone)
+    console.answer(_facts(stopped, undo="start"), lambda: joined("\n", _stop_words(stopped, style)))
     return FINE if stopped.ok else ATTENTION
 
 
@@ -241,37 +245,39 @@ def _stopped_without_folder(console: Console) -> bool:
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _report(started: Started, console: Console, zone: str, *, undo: str, wrong: Sequence[Problem] = ()) -> None:
-    """What was done, to which jobs, and how to undo it: by the command `undo`. `wrong`: what will not run."""
-    links = [_facts(outcome) for outcome in started.outcomes]
-    facts = {"ok": started.ok, "done": list(started.lines), "links": links, "undo": command(undo)}
-    if undo == "stop":
-        facts["errors"] = [problem.advice for problem in wrong]
-    from cronhpc.cli.check import will_not_run
-
-    console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), _words(started, console.style(zone), undo)]))
+def _facts(started: Started, *, undo: str) -> Facts:
+    """What was done, to which jobs, and the command that undoes it."""
+    links = [_link_facts(outcome) for outcome in started.outcomes]
+    return {"ok": started.ok, "done": list(started.lines), "links": links, "undo": command(undo)}
 
 
-def _words(started: Started, style: Style, undo: str) -> str:
-    from cronhpc.views.decisions import chain_words
-
-    lines = [*started.lines, *filter(None, (chain_words(outcome, style) for outcome in started.outcomes))]
-    if undo == "stop" and started.outcomes and all(each.done is not Done.OK for each in started.outcomes):
-        return joined("\n", [*lines, "no scheduler job was submitted; when that has changed: " + command("start")])
-    if undo == "stop":
-        lines.append("see: " + command("status"))
-    else:
-        lines = lines or ["no scheduler job was in the queue"]
-        again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in started.outcomes)
-        lines.append("somebody has started it again meanwhile" if again else "stopped; jobs that run go on")
-    return joined("\n", [*lines, "undo: " + command(undo)])
-
-
-def _facts(outcome: Outcome) -> Facts:
+def _link_facts(outcome: Outcome) -> Facts:
     from cronhpc.views.decisions import decision_facts
 
     facts = decision_facts(outcome.decision)
     return {**facts, "job": outcome.job_id or facts.get("job"), "done": str(outcome.done), "outcome": outcome.detail}
+
+
+def _start_words(started: Started, style: Style) -> Iterator[str]:
+    yield from _done(started, style)
+    if started.outcomes and all(each.done is not Done.OK for each in started.outcomes):
+        yield "no scheduler job was submitted; when that has changed: " + command("start")
+    else:
+        yield "see: " + command("status")
+        yield "undo: " + command("stop")
+
+
+def _stop_words(stopped: Started, style: Style) -> Iterator[str]:
+    yield from _done(stopped, style) or ["no scheduler job was in the queue"]
+    again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in stopped.outcomes)
+    yield "somebody has started it again meanwhile" if again else "stopped; jobs that run go on"
+    yield "undo: " + command("start")
+
+
+def _done(started: Started, style: Style) -> list[str]:
+    from cronhpc.views.decisions import chain_words
+
+    return [*started.lines, *filter(None, (chain_words(outcome, style) for outcome in started.outcomes))]
 
 
 COMMANDS = {
