@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Skip, Submit, Wait, command
+from cronhpc.core.model import Finish, Skip, Submit, Wait, Withdraw, command
 from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import grouped
 from cronhpc.views import Facts, text
@@ -15,7 +15,7 @@ from cronhpc.views.style import Cell, Column, Style, table
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Plan, Problem, World
+    from cronhpc.core.model import Decision, Plan, Problem, World
     from cronhpc.core.retention import Cleaned
 
 
@@ -42,7 +42,7 @@ def _due(world: World, plan: Plan) -> int:
 
 # --- the screen ----------------------------------------------------------------------------------------------------
 
-_SHOWN = 2  # runs to come of an entry; a day's of them, where only login nodes submit, are told in a line
+_SHOWN = 2  # decisions of one cause about an entry: where only login nodes submit, a day's runs are queued ahead
 _COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20, wraps=True))
 
 
@@ -51,14 +51,14 @@ def render(world: World, plan: Plan, problems: Iterable[Problem], logs: Cleaned 
     entries = text.count(len(world.entries), "entry", "entries")
     head = f"now {style.clock(world.now, seconds=True)}, {entries}, {_due(world, plan) or 'none'} due"
     lines: list[list[Cell]] = []
-    to_come = grouped((d for d in plan.decisions if isinstance(d, Submit) and d.begin), lambda d: d.entry.name)
-    folded = {id(d): rows for rows in to_come.values() if len(rows) > _SHOWN + 1 for d in rows[_SHOWN:]}
+    alike = grouped((d for d in plan.decisions if _cause(d)), _cause)
+    folded = {id(d): rows for rows in alike.values() if len(rows) > _SHOWN + 1 for d in rows[_SHOWN:]}
     for decision in plan.decisions:
         whom, verb, colour, why = line(decision, style)
         if rows := folded.get(id(decision)):
             if decision is not rows[_SHOWN]:
                 continue
-            why = f"and {len(rows) - _SHOWN} more, the last at {style.at(rows[-1].begin)}"
+            why = f"and {len(rows) - _SHOWN} more, the last at {style.at(subject(rows[-1]).slot)}"
         lines.append([whom, (verb, colour), why])
     if world.chain.wanted and not world.call.by_daemon:
         lines.append(["next tick", "wanted", f"{style.clock(plan.wake)} ({style.distance(plan.wake)})"])
@@ -74,6 +74,18 @@ def render(world: World, plan: Plan, problems: Iterable[Problem], logs: Cleaned 
         advice = text.one_line(problem.what + " " + problem.fix)
         lines.append([(place, "yellow"), (problem.code, "yellow"), advice])
     return "\n".join([head, *table(_COLUMNS, lines, style)])
+
+
+def _cause(decision: Decision) -> tuple[object, ...] | None:
+    """What decisions about the slots of one entry have in common; None: it is shown by itself."""
+    match decision:
+        case Submit(entry=entry, begin=begin) if begin:
+            return (entry.name,)
+        case Withdraw(key=key, why=why):
+            return key.entry, why
+        case Finish(key=key, job_end=end, retry_at=None):
+            return key.entry, end.result, end.exit_code, end.detail
+    return None
 
 
 def _logs_facts(logs: Cleaned) -> Facts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,41 @@ def test_of_the_many_runs_of_an_entry_that_are_queued_ahead_two_are_shown_and_th
         "backup             ahead   and 22 more",
         "sync               ahead   slot 20:30",
     ]
+
+
+GONE = "its entry was changed, and has no such slot"
+MANY: dict[str, tuple[Callable[[int], model.Decision], list[str]]] = {
+    "slots that waited while the chain was at rest, and that its new schedule does not have": (
+        lambda slot: model.Finish(Key("backup", slot), "backup", model.JobEnd(Result.MISSED, detail=GONE)),
+        ["finish", f"slot 13:00: missed, {GONE}", f"slot 13:05: missed, {GONE}", "and 8 more, the last at 13:45"],
+    ),
+    "runs queued ahead that go, as its schedule was edited": (
+        lambda slot: model.Withdraw(Key("backup", slot), "backup", str(slot), "its entry is gone", drops=True),
+        [
+            "cancel",
+            f"job {at('13:00')}: its entry is gone",
+            f"job {at('13:05')}: its entry is gone",
+            "and 8 more, the last at 13:45",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("decision", "shown"), MANY.values(), ids=MANY)
+def test_of_many_rows_of_one_cause_two_are_shown_and_the_json_has_all(
+    decision: Callable[[int], model.Decision], shown: list[str]
+) -> None:
+    planned = Plan(tuple(decision(at("13:00") + minutes * 60) for minutes in range(0, 50, 5)), at("15:00"))
+    verb, *words = shown
+    lines = view.render(WORLD, planned, (), None, style()).splitlines()[1:-1]
+    assert [line.split(None, 2) for line in lines] == [["backup", verb, each] for each in words]
+    assert len(view.facts(WORLD, planned, (), None)["decisions"]) == 10
+
+
+def test_rows_of_other_causes_are_not_folded() -> None:
+    ends = (model.JobEnd(Result.FAILED, exit_code=code) for code in (1, 2, 3, 4))
+    rows = tuple(model.Finish(Key("backup", at("13:00")), "backup", end) for end in ends)
+    assert "more" not in view.render(WORLD, Plan(rows, at("15:00")), (), None, style())
 
 
 def test_a_script_s_own_output_is_not_ours_to_name() -> None:
