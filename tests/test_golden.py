@@ -26,6 +26,7 @@ from cronhpc import __version__, cli
 from cronhpc.cli import commands
 from cronhpc.cli.console import Console
 from cronhpc.core.alerts import Alert
+from cronhpc.core.model import Phase
 from cronhpc.core.model.site import Level
 from cronhpc.doctor.judge import of_cluster, of_disk, of_machine, of_nodes
 from cronhpc.engine.delivery import About, facts
@@ -297,7 +298,7 @@ def test_each_table_of_the_docs_is_of_something_printed_or_part_of_it() -> None:
 
 
 def test_an_alert_fits_what_the_docs_say_of_it() -> None:
-    alert = Alert("new", "failed", "backup failed", "backup", NOW)
+    alert = Alert(Phase.NEW, "failed", "backup failed", "backup", NOW)
     known = json.loads(json.dumps(facts(alert, About("/home/alice/cron", "alice", "login1", {}))))
     assert json_page.shaped(known, "alert", "alert") == []
     assert set(known) == set(json_page.TABLES["alert"])

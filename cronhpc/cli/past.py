@@ -28,7 +28,7 @@ from cronhpc.script.spelling import own_output
 from cronhpc.store import memory, series_records
 from cronhpc.store.files import Paths, open_file
 from cronhpc.views import Facts, text
-from cronhpc.views.runs import LIVE, first_failed, result_words, slot_or_end
+from cronhpc.views.runs import LIVE, Live, first_failed, result_words, slot_or_end
 from cronhpc.views.times import took
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _results_asked_for(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
     if text is None:
         return frozenset()
-    names = dict.fromkeys([*map(str, Result), *LIVE])
+    names = dict.fromkeys([*map(str, Result), *Live])
     meanings = {name: {name} for name in names}
     meanings |= {"failed": {*map(str, FAILURES)}, "unknown": {str(Result.UNKNOWN)}}
     wanted: set[str] = set()
@@ -299,10 +299,10 @@ def _run_words(run: HistoryRun, console: Console) -> str:
 def _no_log_yet(run: HistoryRun, logs: list[Log], paths: Paths, console: Console, *, follow: bool) -> int:
     """Of a run that has not ended and has no log yet, beside `logs`: what it waits for. With -f its log is, too."""
     why = f": {run.detail}" if run.detail else ""
-    if run.result == "running":
+    if run.result == Live.RUNNING:
         words = "runs, and has printed nothing yet"
     else:
-        words = f"waits{why}; it has printed nothing yet" if run.result != "submitted" else "has printed nothing yet"
+        words = f"waits{why}; it has printed nothing yet" if run.result != Live.SUBMITTED else "has printed nothing yet"
     state = f"job {run.job} {words}"
     before = ". Before it: " + command("logs", run.entry, options=("--job", logs[0].job)) if logs else ""
     facts = {"entry": run.entry, "job": run.job, "run": run, "log": None, "text": ""}

@@ -10,8 +10,8 @@ from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, UsageError
-from cronhpc.core.alerts import Alert, Ping
-from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
+from cronhpc.core.alerts import Alert, Event, Ping
+from cronhpc.core.model import CronhpcError, Job, Phase, Settings, SettingsError, cancelling, command, joined
 from cronhpc.core.model.site import Finding, Level, Site
 from cronhpc.cron.duration import parse_duration
 from cronhpc.cron.values import replace
@@ -270,8 +270,8 @@ def _alerts(console: Console) -> list[Finding]:
     if not (settings.sends_alerts or settings.alerts_ping):
         fix = "For example: alerts: {mail: YOU@EXAMPLE.ORG} in cronhpc.yaml; see docs/alerts.md."
         return [Finding(Level.WARNING, "alerts", "the settings have no way to send alerts.", fix)]
-    alert = Alert("once", "test", f"This is a test, sent by: {command('doctor', options=('--alerts',))}")
-    pings = [Ping(settings.alerts_ping, "success", "the chain")] if settings.alerts_ping else []
+    alert = Alert(Phase.ONCE, "test", f"This is a test, sent by: {command('doctor', options=('--alerts',))}")
+    pings = [Ping(settings.alerts_ping, Event.SUCCESS, "the chain")] if settings.alerts_ping else []
     failed = send(settings, [alert], pings, about(site))
     if failed:
         return [Finding(Level.ERROR, "alerts", each.what, "Correct alerts: in cronhpc.yaml.") for each in failed]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from cronhpc.core import model
-from cronhpc.core.model import FAILURES, Done, LinkKind, Reason, Result, Told, entry_id
+from cronhpc.core.model import FAILURES, Done, LinkKind, Phase, Reason, Result, Told, entry_id
 from cronhpc.cron.values import count, dataclass, grouped, replace
 
 TYPE_CHECKING = False
@@ -31,9 +33,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message. `phase`: new, still (a reminder), over, or once (an event that does not stand)."""
+    """One message."""
 
-    phase: str
+    phase: Phase
     kind: str
     text: str
     entry: str = ""
@@ -43,12 +45,20 @@ class Alert:
     log: str = ""  # relative to the cron directory
 
 
+class Event(StrEnum):
+    """What is told of by a ping; its value is what the address gets behind it."""
+
+    START = "/start"
+    SUCCESS = ""
+    FAIL = "/fail"
+
+
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """One request: `event` is start, success or fail. `where` is an address, file:PATH or env:NAME."""
+    """One request. `where` is an address, file:PATH or env:NAME."""
 
     where: str
-    event: str
+    event: Event
     entry: str
 
 
@@ -162,7 +172,7 @@ def by_hand(name: str, job_end: JobEnd, job: str, now: int) -> Alert | None:
     is_verb = job_end.result in {Result.FAILED, Result.TIMEOUT}
     verb = str(job_end.result) if is_verb else f"failed: {job_end.result}"
     text = f"{name}, run by hand, {verb}{_ended(job_end.exit_code, job_end.signal, job_end.detail)}"
-    return Alert("once", "failed", text, name, now, job=job, log=job_end.log)
+    return Alert(Phase.ONCE, "failed", text, name, now, job=job, log=job_end.log)
 
 
 def events(
@@ -173,7 +183,7 @@ def events(
     And what a switch stopped of which people have been told already (`told_before`: subjects).
     """
     later = [
-        Alert("once", "stopped", f"{_set(switch)}{_stopped_jobs(stopped[switch.path])}")
+        Alert(Phase.ONCE, "stopped", f"{_set(switch)}{_stopped_jobs(stopped[switch.path])}")
         for switch in world.switches.listed
         if switch.path in stopped and _subject(switch) in told_before
     ]
@@ -190,11 +200,11 @@ def _fixed(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
             decision.kind is LinkKind.SUCCESSOR and decision.lost
         ):  # not one more that waits ahead, nor one in an old one's place
             text = f"the chain was fixed: {decision.why}; job {each.job_id} was submitted"
-            return [Alert("once", "chain", text, since=world.now)]
+            return [Alert(Phase.ONCE, "chain", text, since=world.now)]
     me, lost, live = world.call.link, world.kept.successor, {job.id for job in world.listed if job.live}
     if world.queue and world.chain.wanted and me and me == world.kept.spare and lost not in {"", *live}:
         text = f"the chain was fixed: job {lost} did not come, and its spare, job {me}, went on"
-        return [Alert("once", "chain", text, since=world.now)]
+        return [Alert(Phase.ONCE, "chain", text, since=world.now)]
     return []
 
 
@@ -202,7 +212,7 @@ def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:
     """Of entries that run on in the same tick: the condition of those that do not says it already."""
     runs_on = {o.decision.entry.name for o in outcomes if isinstance(o.decision, model.Submit)}
     return [
-        Alert("once", "missed", f"{d.entry.name} {_missing(d.detail, d.count)}", d.entry.name, d.slot)
+        Alert(Phase.ONCE, "missed", f"{d.entry.name} {_missing(d.detail, d.count)}", d.entry.name, d.slot)
         for d in (outcome.decision for outcome in outcomes)
         if isinstance(d, model.Skip) and d.result is Result.MISSED and d.entry.name in runs_on
     ]
@@ -224,7 +234,7 @@ def messages(
     kept: dict[str, Told] = {}
     for each in standing:
         before = remembered.get(each.subject)
-        phase = "new" if before is None else "still" if now - before.told >= REMIND else ""
+        phase = Phase.NEW if before is None else Phase.STILL if now - before.told >= REMIND else None
         row = before or Told(each.kind, now, now, each.entry)
         if phase:
             alerts.append(Alert(phase, each.kind, each.text, each.entry, row.since, job=each.job, log=each.log))
@@ -232,7 +242,7 @@ def messages(
     others = {row.entry: subject for subject, row in kept.items() if row.entry}
     for subject, row in remembered.items():
         if subject not in kept:
-            alerts.append(Alert("over", row.kind, _over(subject, row.entry, others, entries), row.entry, now))
+            alerts.append(Alert(Phase.OVER, row.kind, _over(subject, row.entry, others, entries), row.entry, now))
     return alerts, kept
 
 

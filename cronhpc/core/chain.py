@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     LinkKind,
     LinkRecord,
     MoveLink,
+    NodeFault,
     Problem,
     Queue,
     Result,
@@ -333,16 +334,17 @@ def stuck_problems(world: World, dialect: Dialect) -> Iterator[Problem]:
 
 _SHUNNED = 6 * 3600  # seconds: a node may have been fixed since; as in the link's text
 _LACKS = {
-    "files": "it does not have the cron directory",
-    "python": "it does not have cronhpc's Python",
-    "lost": "it was lost while one of them was there",
+    NodeFault.FILES: "it does not have the cron directory",
+    NodeFault.PYTHON: "it does not have cronhpc's Python",
+    NodeFault.LOST: "it was lost while one of them was there",
 }
 
 
 def bad_nodes_of(text: str) -> tuple[BadNode, ...]:
     """What a link hands on: "cpu7:1795791600:files,cpu8:…"; rows that cannot be read are left out."""
-    rows = [row.split(":") for row in text.split(",")]
-    return tuple(BadNode(row[0], int(row[1]), row[2]) for row in rows if len(row) == 3 and row[1].isdecimal())  # noqa: PLR2004 - as above
+    rows = (row.split(":") for row in text.split(","))
+    rows = (row for row in rows if len(row) == 3 and row[1].isdecimal())  # noqa: PLR2004 - as above
+    return tuple(BadNode(node, int(until), NodeFault(why)) for node, until, why in rows)
 
 
 def bad_nodes_text(nodes: Iterable[BadNode]) -> str:
@@ -350,11 +352,14 @@ def bad_nodes_text(nodes: Iterable[BadNode]) -> str:
     return ",".join(f"{bad.node}:{bad.until}:{bad.why}" for bad in nodes)
 
 
+_FAULTS = {Result.NODE_FAIL: NodeFault.LOST}
+
+
 def failed_launches(world: World) -> tuple[BadNode, ...]:
     """Nodes of the chain's jobs that ended before they did anything, as the queue remembers."""
     jobs = [job for job in world.listed if not job.live and job.nodes]
     return tuple(
-        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, "lost" if job.state == "NODE_FAIL" else "launch")
+        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, _FAULTS.get(ENDS[job.state], NodeFault.LAUNCH))
         for job in jobs
         if records(world).link(job) and never_ran(world, job.id, ENDS[job.state], job.signal)
     )

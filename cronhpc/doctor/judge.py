@@ -10,6 +10,7 @@ from cronhpc.batch.slurm.text import at_limit
 from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, Way, command
 from cronhpc.core.model.site import Cluster, Disk, Finding, Level, Limit, Partition, Reach
+from cronhpc.core.policy import parse_policies
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import are, count, dataclass, replace
 from cronhpc.script.advice import word
@@ -437,7 +438,7 @@ def _ends(cluster: Cluster, settings: Settings) -> Finding:
         return Check.ENDS_FINE()
     if cluster.site.accounting is None:
         return Check.ENDS_UNKNOWN()
-    if any(name == "record" and value == "true" for name, value, _ in settings.defaults):
+    if parse_policies(settings.defaults)[0].record:
         return Check.ENDS_RECORDED()
     kept = f"forgets an ended job after {format_duration(age)}" if age else "forgets ended jobs"
     often = format_duration(settings.interval)

@@ -225,7 +225,7 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     settings, of_settings = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
     here = _here(asked, settings)
     of_batch = list(_batch(asked, settings, here, clock))
-    on_nodes = any(each.topic == "files" and each.level is Level.FINE for each in of_batch)
+    on_nodes = any(each.topic == Check.FILES_SAFE.topic and each.level is Level.FINE for each in of_batch)
     alone = any(each.topic == Check.RUNS_HERE.topic for each in of_batch)
     probes = Check.NOT_EXAMINED.topic not in {each.topic for each in of_batch}
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)

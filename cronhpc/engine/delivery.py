@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
-from cronhpc.core.model import CronhpcError, Entry, Problem, Settings, command
+from cronhpc.core.model import CronhpcError, Entry, Phase, Problem, Settings, command
 from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import dataclass
 from cronhpc.store.entries import file_of, row_of
@@ -205,11 +205,11 @@ def body(alerts: Sequence[Alert], about: About) -> str:
 
 
 def _phase(alert: Alert) -> str:
-    return "still: " if alert.phase == "still" else ""
+    return "still: " if alert.phase is Phase.STILL else ""
 
 
 def _since(alert: Alert) -> str:
-    since = alert.since if alert.phase == "still" else None
+    since = alert.since if alert.phase is Phase.STILL else None
     return "" if since is None else f" (since {Style(since).whole(since)})"
 
 
@@ -378,13 +378,13 @@ def _by_smtp(settings: Settings, about: About, title: str, content: str, seconds
         return f"is not known: {error}"
     if server is None:
         return f"is not known: {_NO_SERVER}"
-    kind = smtplib.SMTP_SSL if server.kind == "smtps" else smtplib.SMTP
+    kind = smtplib.SMTP_SSL if server.encrypted else smtplib.SMTP
     addresses = (server.user, *settings.alerts_mail)
     sender = next((each for each in addresses if "@" in each), f"{about.owner}@{about.host}")
     mail = _mail(settings.alerts_mail, title, content, sender)
     try:
         with kind(server.host, server.port, timeout=seconds) as connection:
-            encrypted = server.kind == "smtps"
+            encrypted = server.encrypted
             connection.ehlo_or_helo_if_needed()
             if not encrypted and server.host not in _HERE and connection.has_extn("starttls"):
                 connection.starttls()
@@ -406,7 +406,7 @@ def _by_smtp(settings: Settings, about: About, title: str, content: str, seconds
 
 
 class _Server(NamedTuple):
-    kind: str  # smtp | smtps
+    encrypted: bool  # from its first word on
     host: str
     port: int
     user: str
@@ -425,7 +425,7 @@ def _server(where: str) -> _Server | None:
         url = urlsplit(where if "://" in where else f"smtp://{where}")
         user = unquote(url.username or "")
         usual = _SUBMISSION if user and url.scheme == "smtp" else _PORTS[url.scheme]
-        return _Server(url.scheme, url.hostname or "", url.port or usual, user, unquote(url.password or ""))
+        return _Server(url.scheme == "smtps", url.hostname or "", url.port or usual, user, unquote(url.password or ""))
     except (ValueError, KeyError):
         return None
 

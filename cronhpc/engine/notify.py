@@ -93,7 +93,7 @@ def _pinged(pings: Sequence[Ping], environ: Mapping[str, str], seconds: float) -
 def _ping(ping: Ping, environ: Mapping[str, str], seconds: float) -> str:
     """One GET; the address is never in a message."""
     try:
-        url = _suffixed(address(ping.where, environ), {"start": "/start", "fail": "/fail"}.get(ping.event, ""))
+        url = _suffixed(address(ping.where, environ), ping.event)
         return fetch(url, environ, seconds)
     except SecretError as error:
         return str(error)

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 
 from cronhpc.core import alerts, chain, identity, model
-from cronhpc.core.alerts import Alert, Ping
+from cronhpc.core.alerts import Alert, Event, Ping
 from cronhpc.core.attempts import counted, with_log
 from cronhpc.core.model import (
     FAILURES,
@@ -290,7 +290,7 @@ class _Keeper:
         elif alert := alerts.by_hand(name, job_end, job_id or "", self.world.now):
             self.failed_by_hand.append(alert)
         if job_end.result is Result.OK or job_end.result in FAILURES:
-            self._ping(name, "success" if job_end.result is Result.OK else "fail")
+            self._ping(name, Event.SUCCESS if job_end.result is Result.OK else Event.FAIL)
         if self._last_of(state) <= key.slot:
             state = replace(state, last=row)
         self.states[name] = state
@@ -324,9 +324,9 @@ class _Keeper:
 
                 with suppress(OSError):  # what cannot be noted is not told: it would be at each tick
                     if mark_start(self.site.paths.state, claim.key):
-                        self._ping(name, "start")
+                        self._ping(name, Event.START)
 
-    def _ping(self, name: str, event: str) -> None:
+    def _ping(self, name: str, event: Event) -> None:
         entry = self.entries.get(name)
         if entry is not None and entry.policies.ping:
             self.pings.append(Ping(entry.policies.ping, event, name))
@@ -385,7 +385,7 @@ class _Keeper:
         kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
         self._tell()
         if self.site.settings.alerts_ping:
-            how = "fail" if self.world.queue is None else "success"
+            how = Event.FAIL if self.world.queue is None else Event.SUCCESS
             self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
 
     def _tell(self) -> None:

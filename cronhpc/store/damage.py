@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from cronhpc.core.model import Entry, Problem, StateError, command, decode, entry_id, slot_of
+from cronhpc.core.model import Entry, Phase, Problem, StateError, command, decode, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
 from cronhpc.script.advice import word
 from cronhpc.store.files import DiskClock, Paths, passes, read_json
@@ -160,39 +160,39 @@ def fix(error: OSError) -> str:
 _FINE, _FULL = "disk.fine", "disk.full"
 
 
-def told_of_disk(state: Path, now: int, *, full: bool, again: int) -> str:
-    """What people are to be told of the disk: new, still (`again` seconds after the last time), over; "" for nothing.
+def told_of_disk(state: Path, now: int, *, full: bool, again: int) -> Phase | None:
+    """What people are to be told of the disk, STILL `again` seconds after the last time; None: nothing.
 
     Where not even a name can be changed it is new each time.
     """
     try:
         return _full(state, now, again) if full else _fine(state)
     except OSError:
-        return "new" if full else ""
+        return Phase.NEW if full else None
 
 
-def _full(state: Path, now: int, again: int) -> str:
+def _full(state: Path, now: int, again: int) -> Phase | None:
     try:
         since = int(os.stat(state / _FULL).st_mtime)
     except FileNotFoundError:
         os.rename(state / _FINE, state / _FULL)
         os.utime(state / _FULL, (now, now))
-        return "new"
+        return Phase.NEW
     if 0 <= now - since < again:
-        return ""
+        return None
     os.utime(state / _FULL, (now, now))
-    return "still"
+    return Phase.STILL
 
 
-def _fine(state: Path) -> str:
+def _fine(state: Path) -> Phase | None:
     if os.path.lexists(state / _FINE):
-        return ""
+        return None
     try:
         os.rename(state / _FULL, state / _FINE)
     except FileNotFoundError:
         os.close(os.open(state / _FINE, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
-        return ""
-    return "over"
+        return None
+    return Phase.OVER
 
 
 # --- an older copy of state/ ------------------------------------------------------------------------------------------

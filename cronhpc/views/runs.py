@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
 from cronhpc.core.model import PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
@@ -124,7 +125,17 @@ def first_piece(job: Job) -> LiveRun:
         started=started, since=started, ready=None, ahead=False, node=job.nodes)  # fmt: skip
 
 
-LIVE = ("submitted", "pending", "held", "running", "ended")  # what a run that has not ended is called in `history`
+class Live(StrEnum):
+    """What a run that has not ended is called in `history`."""
+
+    SUBMITTED = "submitted"
+    PENDING = "pending"
+    HELD = "held"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+LIVE = frozenset(Live)
 
 
 def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
@@ -144,10 +155,10 @@ def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
 def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
     """What the queue does not show is submitted, or has ended in a way that is not known yet."""
     job_end = JobEnd(Result.UNKNOWN, submitted=claim.at or None)
-    result = "submitted"
+    result: str = Live.SUBMITTED
     if absent is not None:
         job_end = replace(job_end, detail=str(absent))
-        result = result if absent.may_live else "ended"
+        result = result if absent.may_live else Live.ENDED
     elif job is not None:
         detail = "; ".join(filter(None, (restarted(job.restarts), job.news if job.waits else "")))
         job_end = replace(job_end, node=job.nodes, detail=detail, started=None if job.waits else job.start)
@@ -157,8 +168,8 @@ def _unfinished_facts(claim: Claim, job: Job | None, absent: Absence | None) -> 
 
 def _live_result(job: Job) -> str:
     if job.waits:
-        return "held" if job.held else "pending"
-    return "running" if job.live and job.state != "SUSPENDED" else job.state.lower()
+        return Live.HELD if job.held else Live.PENDING
+    return Live.RUNNING if job.live and job.state != "SUSPENDED" else job.state.lower()
 
 
 def result_words(run: HistoryRun) -> str:
@@ -204,5 +215,5 @@ def result_sentence(run: HistoryRun | EndedLink) -> str:
 
 def result_colour(result: str) -> str:
     if result in LIVE:
-        return "blue" if result == "running" else "yellow"
+        return "blue" if result == Live.RUNNING else "yellow"
     return _RESULTS.get(result, ("", ""))[0]

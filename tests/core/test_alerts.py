@@ -10,7 +10,7 @@ import pytest
 
 from cronhpc.core import alerts, model
 from cronhpc.core.alerts import Alert, Condition
-from cronhpc.core.model import Done, EntryState, JobEnd, LinkKind, Outcome, Reason, Result, World
+from cronhpc.core.model import Done, EntryState, JobEnd, LinkKind, Outcome, Phase, Reason, Result, World
 from cronhpc.store import damage
 from tests.worlds import at, chain, entry, job, key, link, switch, world
 
@@ -172,7 +172,7 @@ def test_a_condition_is_told_when_it_begins_lasts_and_ends(
 def test_a_reminder_says_since_when_and_the_newest_words() -> None:
     _, known = alerts.messages([FAILED], {}, 0, THERE)
     (said,), _ = alerts.messages([WORSE], known, DAY, THERE)
-    assert said == Alert("still", "failed", WORSE.text, "backup", since=0)
+    assert said == Alert(Phase.STILL, "failed", WORSE.text, "backup", since=0)
 
 
 def test_fine_again_names_what_was_wrong() -> None:
@@ -307,7 +307,7 @@ def test_a_failure_names_the_job_and_the_log_of_its_newest_run() -> None:
 
 
 def many(number: int, kind: str = "failed") -> list[Alert]:
-    return [Alert("new", kind, f"e{n} failed", f"e{n}", n + 1) for n in range(number)]
+    return [Alert(Phase.NEW, kind, f"e{n} failed", f"e{n}", n + 1) for n in range(number)]
 
 
 def test_a_few_are_told_one_by_one() -> None:
@@ -315,7 +315,7 @@ def test_a_few_are_told_one_by_one() -> None:
 
 
 def test_many_of_a_kind_are_one_message_that_names_all_entries() -> None:
-    mixed = [*many(40), Alert("new", "budget", "too many")]
+    mixed = [*many(40), Alert(Phase.NEW, "budget", "too many")]
     whole, other = alerts.gathered(mixed)
     assert whole.entries == tuple(f"e{n}" for n in range(40))
     assert whole.text.splitlines()[0] == "40 at once (failed):"
@@ -329,7 +329,7 @@ def test_many_of_a_kind_are_one_message_that_names_all_entries() -> None:
 
 def test_a_full_disk_is_told_once_though_nothing_can_be_written(tmp_path: Path) -> None:
     def told(now: int, *, full: bool) -> str:
-        return damage.told_of_disk(tmp_path, now, full=full, again=DAY)
+        return damage.told_of_disk(tmp_path, now, full=full, again=DAY) or ""
 
     assert told(0, full=False) == ""
     assert told(HOUR, full=True) == "new"
@@ -344,7 +344,7 @@ def test_a_full_disk_is_told_once_though_nothing_can_be_written(tmp_path: Path) 
 def test_where_not_even_a_name_can_be_changed_it_is_told_each_time(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     assert [damage.told_of_disk(gone, n, full=True, again=DAY) for n in range(2)] == ["new", "new"]
-    assert damage.told_of_disk(gone, 0, full=False, again=DAY) == ""
+    assert damage.told_of_disk(gone, 0, full=False, again=DAY) is None
 
 
 def test_jobs_of_the_world_are_not_mistaken_for_links() -> None:

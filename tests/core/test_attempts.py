@@ -33,6 +33,7 @@ from cronhpc.core.model import (
     LinkKind,
     LinkRecord,
     MoveLink,
+    NodeFault,
     Outcome,
     Problem,
     Reason,
@@ -975,7 +976,7 @@ def test_a_link_that_is_not_listed_yet_goes_with_the_others_when_the_scheduler_i
 
 def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:
     found = core_chain.bad_nodes_of("cpu7:900:files,cpu7:500:launch,x,cpu8:soon:files,cpu9:100:python,")
-    assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, "files"),)
+    assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, NodeFault.FILES),)
 
 
 def test_the_first_link_is_noted_so_that_its_failed_launch_is_known(tmp_path: Path) -> None:
@@ -1018,7 +1019,7 @@ def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
 ) -> None:
     batch = Nodes(refuses=refuses)
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
-    seen = linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)})
+    seen = linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, NodeFault.FILES),)})
     actor = Actor(Progress(site, seen))
     outcome = Outcome(decision, Done.OK, job_id="71") if isinstance(decision, SubmitLink) else None
     assert actor._link(decision) == outcome
@@ -1034,7 +1035,7 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: LinkKind, meanwhile: bool)
     paths.scheduler.mkdir()
     site: Any = SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())
     seen = linked(
-        facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
+        facts={"bad_nodes": (BadNode("cpu7", 9999999999, NodeFault.FILES),)},
         links={
             "9": LinkRecord(LinkKind.SUCCESSOR, 1, "", 1),
             "70": LinkRecord(LinkKind.SUCCESSOR, 1, "", 1, fresh=True),

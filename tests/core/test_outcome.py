@@ -13,7 +13,7 @@ from cronhpc.core.alerts import conditions
 from cronhpc.core.attempts import counted, job_end_of, launched, retry_at
 from cronhpc.core.chain import bad_node_problems
 from cronhpc.core.identity import Lives, records
-from cronhpc.core.model import ClaimState, EntryState, Finish, JobEnd, Result, standing_for
+from cronhpc.core.model import ClaimState, EntryState, Finish, JobEnd, NodeFault, Result, standing_for
 from cronhpc.core.model.runs import hosts
 from cronhpc.core.model.world import BadNode
 from cronhpc.core.plan import plan
@@ -92,7 +92,7 @@ def test_a_failed_launch_names_the_node_and_the_way_round_it(node: str, said: st
 )
 def test_the_way_round_a_node_is_in_the_batch_systems_words(dialect: Dialect, line: str) -> None:
     told = launched(JobEnd(Result.FAILED, None, 53, node="cpu7"), logged=False, dialect=dialect).detail
-    (problem,) = bad_node_problems([BadNode("cpu7", 2000, "launch")], 1000, dialect)
+    (problem,) = bad_node_problems([BadNode("cpu7", 2000, NodeFault.LAUNCH)], 1000, dialect)
     failed = EntryState(0, failures=2, nodes=("cpu7", "cpu7"), well_on="cpu1", last={"result": "failed"})
     (alert,) = conditions(replace(world("14:00", entry("a")), dialect=dialect), {"a": failed}, (), {})
     for text in (told, f"{problem.what} {problem.fix}", alert.text):

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.alerts import Alert
-from cronhpc.core.model import Settings
+from cronhpc.core.model import Phase, Settings
 from cronhpc.engine import delivery, notify
 from cronhpc.engine.delivery import About, faults
 from tests.engine.test_notify import ENV, QUICK, Server, script
 from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
 
 LOG = "log/backup/20261128T0400Z-1234.out"
-FAILED = Alert("new", "failed", "backup failed once: failed (exit 1)", "backup", 1_795_790_000, job="1234", log=LOG)
-STILL = Alert("still", "missed", "sync missed a slot: no tick came", "sync", 1_795_790_000)
+FAILED = Alert(Phase.NEW, "failed", "backup failed once: failed (exit 1)", "backup", 1_795_790_000, job="1234", log=LOG)
+STILL = Alert(Phase.STILL, "missed", "sync missed a slot: no tick came", "sync", 1_795_790_000)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_command_that_fails_is_told_whole(tmp_path: Path, about: About, line: 
 
 
 def test_a_reminder_says_since_when(about: About) -> None:
-    said = delivery.body([Alert("still", "failed", "sync failed", "sync", since=0)], about)
+    said = delivery.body([Alert(Phase.STILL, "failed", "sync failed", "sync", since=0)], about)
     assert said.startswith("still: sync failed (since Thu 1 Jan 00:00 UTC)\n")
 
 
@@ -105,7 +105,7 @@ def test_a_log_that_is_not_surely_the_runs_own_is_not_quoted(tmp_path: Path, abo
         log.symlink_to(secret)
     elif kind == "another name of a file":
         log.hardlink_to(secret)
-    assert "secret" not in delivery.body([Alert("new", "failed", "x", "backup", log=LOG)], about)
+    assert "secret" not in delivery.body([Alert(Phase.NEW, "failed", "x", "backup", log=LOG)], about)
 
 
 @pytest.mark.processes

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.alerts import Alert, Ping
-from cronhpc.core.model import Problem, Settings
+from cronhpc.core.alerts import Alert, Event, Ping
+from cronhpc.core.model import Phase, Problem, Settings
 from cronhpc.engine import delivery, notify
 from cronhpc.engine.delivery import About, SecretError, Timeouts, address
 
 ENV = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent"}
 ABOUT = About("/home/alice/cron", "alice", "login1", ENV)
-FAILED = Alert("new", "failed", "backup failed once: failed (exit 1)", "backup", 1_795_790_000)
-STILL = Alert("still", "failed", "sync failed twice", "sync", 1_795_790_000)
+FAILED = Alert(Phase.NEW, "failed", "backup failed once: failed (exit 1)", "backup", 1_795_790_000)
+STILL = Alert(Phase.STILL, "failed", "sync failed twice", "sync", 1_795_790_000)
 QUICK = Timeouts(command=1.0, commands=2.0, apprise=2.0, pings=1.5)
 SECRET = "s3cr3t-t0k3n"  # noqa: S105 - the test looks for it
 DAY = 86400
@@ -104,21 +104,21 @@ def told(settings: Settings, *alerts: Alert, **more: Any) -> list[str]:
 # --- pings ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("what", "suffix"), [("start", "/start"), ("success", ""), ("fail", "/fail")])
-def test_a_ping_says_how_it_goes_as_healthchecks_has_it(server: Server, what: str, suffix: str) -> None:
+@pytest.mark.parametrize(("what", "suffix"), [(Event.START, "/start"), (Event.SUCCESS, ""), (Event.FAIL, "/fail")])
+def test_a_ping_says_how_it_goes_as_healthchecks_has_it(server: Server, what: Event, suffix: str) -> None:
     assert pinged(Ping(f"{server.url}/uuid", what, "backup")) == []
     assert server.asked == [f"/uuid{suffix}"]
 
 
 def test_an_address_with_a_slash_or_a_query_keeps_its_shape(server: Server) -> None:
-    assert pinged(Ping(f"{server.url}/a/", "start", "x"), Ping(f"{server.url}/b?create=1", "fail", "x")) == []
+    assert pinged(Ping(f"{server.url}/a/", Event.START, "x"), Ping(f"{server.url}/b?create=1", Event.FAIL, "x")) == []
     assert sorted(server.asked) == ["/a/start", "/b/fail?create=1"]
 
 
 def test_a_server_that_hangs_costs_a_moment_however_many_pings_there_are(server: Server) -> None:
     began = time.monotonic()
     said = pinged(
-        *(Ping(f"{server.url}/{kind}{n}", "success", f"e{n}") for n in range(10) for kind in ("hang", "drip"))
+        *(Ping(f"{server.url}/{kind}{n}", Event.SUCCESS, f"e{n}") for n in range(10) for kind in ("hang", "drip"))
     )
     assert time.monotonic() - began < 15
     assert len(said) == 20
@@ -139,19 +139,19 @@ def test_a_server_that_hangs_costs_a_moment_however_many_pings_there_are(server:
     ],
 )
 def test_what_goes_wrong_is_a_line_that_names_the_entry(server: Server, where: str, words: str) -> None:
-    (said,) = pinged(Ping(where.format(url=server.url), "success", "backup"), env={"HOME": "/x"})
+    (said,) = pinged(Ping(where.format(url=server.url), Event.SUCCESS, "backup"), env={"HOME": "/x"})
     assert said.startswith("W351 the ping of backup failed")
     assert words in said
 
 
 def test_the_other_pings_go_out_all_the_same(server: Server) -> None:
-    said = pinged(Ping(f"{server.url}/hang", "success", "a"), Ping(f"{server.url}/fine", "success", "b"))
+    said = pinged(Ping(f"{server.url}/hang", Event.SUCCESS, "a"), Ping(f"{server.url}/fine", Event.SUCCESS, "b"))
     assert [each.split()[4] for each in said] == ["a"]
     assert "/fine" in server.asked
 
 
 def test_more_pings_than_a_tick_can_send_are_dropped_and_said(server: Server) -> None:
-    said = pinged(*(Ping(f"{server.url}/{n}", "success", "x") for n in range(53)))
+    said = pinged(*(Ping(f"{server.url}/{n}", Event.SUCCESS, "x") for n in range(53)))
     assert said == ["W351 3 pings were dropped: too many for one tick."]
     assert len(server.asked) == 50
 
@@ -168,7 +168,7 @@ def test_the_machines_certificates_are_read_once_for_all_pings(server: Server, m
 
     monkeypatch.setattr(ssl, "create_default_context", counted)
     delivery._certificates.cache_clear()
-    assert pinged(*(Ping(f"{server.url}/{n}", "success", "x") for n in range(20))) == []
+    assert pinged(*(Ping(f"{server.url}/{n}", Event.SUCCESS, "x") for n in range(20))) == []
     assert read == [1]
 
 
@@ -311,7 +311,7 @@ def kept(folder: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_an_address_comes_from_a_file_or_a_variable(server: Server, tmp_path: Path) -> None:
     path = kept(tmp_path, f"{server.url}/from-file")
-    pings = [Ping(f"file:{path}", "success", "a"), Ping("env:PING_URL", "success", "b")]
+    pings = [Ping(f"file:{path}", Event.SUCCESS, "a"), Ping("env:PING_URL", Event.SUCCESS, "b")]
     assert pinged(*pings, env={"PING_URL": f"{server.url}/from-env"}) == []
     assert sorted(server.asked) == ["/from-env", "/from-file"]
 
@@ -353,10 +353,10 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
 def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
     """Not by us, nor by a library's own logging: in a process as a tick's is, with nothing set up."""
     code = (
-        "import sys; from cronhpc.engine import delivery, notify; from cronhpc.core.alerts import Alert, Ping; "
-        "from cronhpc.core.model import Settings; "
-        f"s = {settings!r}; pings = [Ping(s.alerts_ping, 'fail', 'chain')] if s.alerts_ping else []; "
-        "found = notify.send(s, [Alert('new', 'failed', 'x')], pings, delivery.About('/x', 'a', 'h', {}), "
+        "import sys; from cronhpc.engine import delivery, notify; from cronhpc.core.alerts import *; "
+        "from cronhpc.core.model import Phase, Settings; "
+        f"s = {settings!r}; pings = [Ping(s.alerts_ping, Event.FAIL, 'chain')] if s.alerts_ping else []; "
+        "found = notify.send(s, [Alert(Phase.NEW, 'failed', 'x')], pings, delivery.About('/x', 'a', 'h', {}), "
         "timeouts=delivery.Timeouts(1, 1, 2, 1)); "
         "print(found); sys.exit(0 if found else 3)"
     )

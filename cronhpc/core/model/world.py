@@ -24,13 +24,41 @@ LinksAhead = int  # each is a job
 LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
 
 
+class NodeFault(StrEnum):
+    """Why links cannot work on a node."""
+
+    FILES = "files"  # it lacks the cron directory
+    PYTHON = "python"
+    LAUNCH = "launch"  # they could not start
+    LOST = "lost"  # with one of them
+
+    @classmethod
+    def _missing_(cls, _: object) -> NodeFault:
+        """Another version's word."""
+        return cls.LAUNCH
+
+
 @dataclass(frozen=True, slots=True)
 class BadNode:
     """A node on which links could not work; they go elsewhere until then."""
 
     node: str
     until: int  # epoch seconds
-    why: str  # "files": it lacks the cron directory; "python"; "launch": they could not start; "lost": with one
+    why: NodeFault
+
+
+class Phase(StrEnum):
+    """How far what a message tells of has come."""
+
+    NEW = "new"
+    STILL = "still"  # a reminder
+    OVER = "over"
+    ONCE = "once"  # an event that does not stand
+
+    @classmethod
+    def _missing_(cls, _: object) -> Phase:
+        """Another version's word."""
+        return cls.ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +96,7 @@ class SchedulerState:
     no_submit_slot: bool = False  # it takes the place of the runs: it goes
     full_since: Instant = 0  # since when a limit leaves no place for a successor, and the last link comes again
     job_limit: int = 0  # of this user's jobs in the queue, as a refused one showed; 0: none is known
-    bad_nodes: tuple[tuple[str, Instant, str], ...] = ()  # as BadNode
+    bad_nodes: tuple[tuple[str, Instant, NodeFault], ...] = ()  # as BadNode
     noted: tuple[str, ...] = ()  # finished claims whose rows are written and counted
     forgotten: tuple[Instant, bool] | None = None  # when the file was found cut off, and whether a tick has told it
     invalid: tuple[Instant, bool, str] | None = None  # the same of values that no tick writes, and their places
