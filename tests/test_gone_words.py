@@ -83,5 +83,34 @@ def test_names_that_say_nothing_do_not_come_back(texts: dict[Path, str]) -> None
     assert empty == ON_DISK
 
 
+# Attributes of records that are free text, or the words of a batch system and of a user's options.
+FREE = {"file", "id", "name", "output", "state", "text"}
+RECORDS = ["core/model/entries.py", "core/model/runs.py", "core/model/site.py", "core/model/world.py"]
+RECORDS += ["core/alerts.py", "views/facts.py"]
+
+
+def test_what_a_record_tells_apart_is_no_bare_text(texts: dict[Path, str]) -> None:
+    """A field of type `str` that is compared with a word is a kind: an enum has its words at one place."""
+    trees = {path: ast.parse(texts[path]) for path in PROJECT.glob("cronhpc/**/*.py")}
+    records = (node for path in RECORDS for node in ast.walk(trees[PROJECT / "cronhpc" / path]))
+    fields = (each for record in records if isinstance(record, ast.ClassDef) for each in record.body)
+    bare = {
+        name
+        for each in fields
+        if isinstance(each, ast.AnnAssign) and ast.unparse(each.annotation) in {"str", "str | None"}
+        if (name := ast.unparse(each.target)) not in FREE
+    }
+    assert len(bare) > 60
+    compared = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Compare(left=ast.Attribute(attr=name, value=whose), comparators=[to]) if name in bare:
+                    words = [each for each in ast.walk(to) if isinstance(each, ast.Constant) and each.value]
+                    if words and not isinstance(to, ast.Call | ast.Subscript) and ast.unparse(whose) != "args":
+                        compared.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    assert compared == []
+
+
 def test_the_texts_are_there() -> None:
     assert len(TEXTS) > 100

@@ -28,7 +28,8 @@ from cronhpc.script.spelling import own_output
 from cronhpc.store import memory, series_records
 from cronhpc.store.files import Paths, open_file
 from cronhpc.views import Facts, text
-from cronhpc.views.runs import LIVE, Live, first_failed, result_words, slot_or_end
+from cronhpc.views.facts import LIVE, Live
+from cronhpc.views.runs import first_failed, result_words, slot_or_end
 from cronhpc.views.times import took
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.entries import SUFFIX
 from cronhpc.store.files import Paths, open_file
 from cronhpc.views import text
-from cronhpc.views.runs import LIVE, run_facts, slot_or_end, switch_facts, unfinished
+from cronhpc.views.facts import LIVE
+from cronhpc.views.runs import run_facts, slot_or_end, switch_facts, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,6 +19,7 @@ from cronhpc.core.model import Call, ClaimState, CronhpcError, Done, Finish, Rea
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass
 from cronhpc.engine.site import Site, reckoned
+from cronhpc.inside.switch_file import UNSEEN
 from cronhpc.store import disk, scheduler
 from cronhpc.store.files import MARKER, Paths
 from cronhpc.tick import Report, tick
@@ -363,7 +364,7 @@ class Daemon:
             at.append(now + _QUEUE)
         if report.unreachable:  # a submission gave no answer, or met a limit
             at.append(now + UNFINISHED_WAKE)
-        if world.switches.unknown or any(switch.by == "unknown" for switch in world.switches.listed):
+        if world.switches.unknown or any(switch.by == UNSEEN for switch in world.switches.listed):
             at.append(now + _UNKNOWN)
         if self.link:
             at += [_look_for(job.start, now) for job in chain.Links.of(world).successors]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
-from cronhpc.core.model import CronhpcError, Entry, Phase, Problem, Settings, command
+from cronhpc.core.model import AlertFormat, CronhpcError, Entry, Phase, Problem, Settings, command
 from cronhpc.core.model.decode import iso
 from cronhpc.cron.values import dataclass
 from cronhpc.store.entries import file_of, row_of
@@ -266,7 +266,7 @@ def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Se
             if left <= 0:
                 return number, "alerts.command takes too long"
             fields = facts(alert, about)
-            as_json = settings.alerts_format == "json"
+            as_json = settings.alerts_format == AlertFormat.JSON
             given = json.dumps(fields) if as_json else f"{body([alert], about)}\n"
             ended = process.run(argv, timeout=left, env={**about.environ, **_variables(fields)}, input=given)
             if ended.timed_out:

@@ -21,10 +21,13 @@ _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = "".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?){unit})?" for unit in _UNITS)
 
 
+UNSEEN = "unknown"  # who has made a file that a listing shows, and of which a stat does not tell yet
+
+
 class Found:
     def __init__(self, path: str, by: str, since: int | None, reason: str, expires: int | None) -> None:
         self.path = path
-        self.by = by  # the file's owner; "unknown" where a stat does not tell yet
+        self.by = by  # the file's owner, or UNSEEN
         self.since = since
         self.reason = reason  # one printable line
         self.expires = expires
@@ -45,7 +48,7 @@ def look(path: str) -> Found | None:
     try:
         status = os.lstat(path)
     except FileNotFoundError:
-        return Found(path, "unknown", None, "", None)
+        return Found(path, UNSEEN, None, "", None)
     since = min(max(int(status.st_mtime), 0), LAST)
     reason, expires, _ = content(*text_of(path, status), since)
     return Found(path, owner(status.st_uid), since, reason, expires)

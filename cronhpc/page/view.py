@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from urllib.parse import quote
 from cronhpc.core.model import FAILURES, HistoryRow, Result, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
-from cronhpc.views.attention import grouped, switch_verb
+from cronhpc.views.attention import BAD, grouped, switch_verb
 from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, HistoryRun, LiveRun, Notice, Status
 from cronhpc.views.times import DAY
 
@@ -164,7 +165,7 @@ def _attention(notice: Notice, anchors: Container[str], style: Style) -> Facts:
         "what": notice.what,
         "when": f"{notice.when} {style.dated(at)}" if at is not None else "",
         "fix": notice.fix,
-        "kind": "bad" if notice.kind in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
+        "kind": "bad" if notice.kind in BAD else "other",
     }
 
 
@@ -252,7 +253,7 @@ def _kind(entry: EntryStatus | DeletedEntry, past: Past) -> str:
         return "bad"
     if not last:
         return "new"
-    return "ok" if kind_of(last.result) == "ok" else "other"
+    return "ok" if kind_of(last.result) is Kind.OK else "other"
 
 
 def _why(entry: EntryStatus, style: Style) -> str:
@@ -270,7 +271,7 @@ def _why(entry: EntryStatus, style: Style) -> str:
 def _live(run: LiveRun, now: int) -> Run | None:
     """An attempt that waits or runs just now."""
     ready, started = run.slot, run.started
-    return Run(ready, started, now if started is None else None, "live", run) if ready and ready <= now else None
+    return Run(ready, started, now if started is None else None, Kind.LIVE, run) if ready and ready <= now else None
 
 
 def _spread(seconds: Sequence[int]) -> Facts:
@@ -369,7 +370,7 @@ class Past:
     @property
     def failure(self) -> HistoryRow | None:
         """The newest of the last 7 days."""
-        return next((run.facts for run in self.drawn if run.kind == "bad" and isinstance(run.facts, dict)), None)
+        return next((run.facts for run in self.drawn if run.kind is Kind.BAD and isinstance(run.facts, dict)), None)
 
 
 _RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
@@ -411,7 +412,18 @@ PAST_DAYS = 7
 PAST, FUTURE = 1008, 432  # units
 WIDTH = PAST + FUTURE
 MIDDLE = 11  # height of the line's centre, of 22
-KINDS = ("wait", "ok", "other", "live", "bad")  # in the order they are drawn
+
+
+class Kind(StrEnum):
+    """Of a run or a slot, in the order they are drawn."""
+
+    WAIT = "wait"
+    OK = "ok"
+    OTHER = "other"
+    LIVE = "live"
+    BAD = "bad"
+
+
 _LEAST = {"wait": 1, "ok": 4, "other": 5, "live": 5, "bad": 6, "next": 3}  # units: what is shorter could not be seen
 
 Stretch = tuple[int, int]
@@ -423,7 +435,7 @@ class Run(NamedTuple):
     ready: int
     started: int | None
     ended: int | None
-    kind: str
+    kind: Kind
     facts: HistoryRow | LiveRun | None = None  # a row of history, or of a live one its facts
 
 
@@ -437,22 +449,22 @@ class Scale(NamedTuple):
 
 
 @cache
-def kind_of(result: str) -> str:
+def kind_of(result: str) -> Kind:
     """ok, bad, or other: neither a success nor a failure of its own."""
-    return "ok" if result == Result.OK else "bad" if result in FAILURES else "other"
+    return Kind.OK if result == Result.OK else Kind.BAD if result in FAILURES else Kind.OTHER
 
 
 def past_paths(runs: Iterable[Run], now: int) -> dict[str, str]:
     """The paths of the last 7 days by kind, those that hold anything."""
     scale = Scale(now - PAST_DAYS * DAY, now, PAST)
-    stretches: dict[str, list[Stretch]] = {kind: [] for kind in KINDS}
+    stretches: dict[str, list[Stretch]] = {kind: [] for kind in Kind}
     for run in runs:
         begun = run.started if run.started is not None else run.ended or run.ready
         if begun > run.ready:
             stretches["wait"].append((run.ready, begun))
-        if run.started is not None or run.kind != "live":
-            stretches[run.kind].append((begun, run.ended or (now if run.kind == "live" else begun)))
-    return {kind: path for kind in KINDS if (path := _path(stretches[kind], scale, _LEAST[kind]))}
+        if run.started is not None or run.kind is not Kind.LIVE:
+            stretches[run.kind].append((begun, run.ended or (now if run.kind is Kind.LIVE else begun)))
+    return {kind: path for kind in Kind if (path := _path(stretches[kind], scale, _LEAST[kind]))}
 
 
 def following(slots: Sequence[int], now: int) -> str:
@@ -516,7 +528,7 @@ def gathered(runs: Iterable[Run], hover: Hover, now: int) -> list[Gathered]:
     rights: list[int] = []
     together: list[list[Run]] = []
     for run in sorted(runs, key=attrgetter("ready")):
-        end = run.ended or (now if run.kind == "live" else run.started or run.ready)
+        end = run.ended or (now if run.kind is Kind.LIVE else run.started or run.ready)
         if end < now - PAST_DAYS * DAY or run.ready > now:
             continue
         left = min(max(_unit(run.ready, now), 0), PAST - hover.units)
@@ -537,7 +549,7 @@ def _tip(together: Sequence[Run], hover: Hover, style: Style) -> str:
     """Its lines: each run, or of too many how they went, and the newest that failed."""
     if len(together) <= hover.lines:
         return "\n".join(_run_words(run, style) for run in together)
-    bad, well = [run for run in together if run.kind == "bad"], sum(run.kind == "ok" for run in together)
+    bad, well = [run for run in together if run.kind is Kind.BAD], sum(run.kind is Kind.OK for run in together)
     span = f"{style.dated(together[0].ready)} to {style.clock(together[-1].ready)}"
     head = f"{span}: {len(together)} runs, {well} went well, {len(bad)} failed"
     return "\n".join([head, *(_run_words(run, style) for run in bad[-hover.lines + 1 :])])

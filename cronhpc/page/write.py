@@ -12,8 +12,8 @@ from cronhpc.core.model import Problem, StateError, SwitchKind
 from cronhpc.core.model.decode import MisfitError
 from cronhpc.store.files import Paths, read_json, umask, write_out
 from cronhpc.views import chain, text
-from cronhpc.views.attention import grouped
-from cronhpc.views.facts import VERSION, DeletedEntry, EntryStatus, Notice, Status, of_json
+from cronhpc.views.attention import BAD, grouped
+from cronhpc.views.facts import VERSION, Concern, DeletedEntry, EntryStatus, Notice, Status, of_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ def _is_new(path: Path, now: int) -> bool:
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 Value = tuple[dict[str, str], float]
-_CRITICAL = frozenset({"failed", "suspended", "missed", "invalid", "not trusted", "error"})
+_CRITICAL = BAD | {Concern.MISSED}
 
 
 class Gauge(NamedTuple):
@@ -209,7 +209,7 @@ def _live(entries: Sequence[EntryStatus | DeletedEntry]) -> list[Value]:
 # --- Nagios --------------------------------------------------------------------------------------------------------
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
-_FAILING = frozenset({"failed", "suspended"})
+_FAILING = frozenset({Concern.FAILED, Concern.SUSPENDED})
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _NAMED = 3
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cronhpc.core.model import CronhpcError, Problem, Settings, Switch, Switches, SwitchKind, command
 from cronhpc.core.model.decode import iso
-from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
+from cronhpc.inside.switch_file import LAST, UNSEEN, clean, content, owner, text_of
 from cronhpc.script.advice import word
 from cronhpc.store.files import MARKER, DiskClock, Paths, passes, retried
 from cronhpc.store.trust import group_id, way
@@ -129,7 +129,7 @@ class _Scan:
         try:
             status = os.lstat(path.name, dir_fd=fd)
         except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts
-            self.switches.append(Switch(kind, name, str(path), by="unknown", since=self.now))
+            self.switches.append(Switch(kind, name, str(path), by=UNSEEN, since=self.now))
             return
         since = min(max(self.clock.ours(status, status.st_mtime), 0), LAST)
         where = f"{path.parent.name}/{clean(name)}"

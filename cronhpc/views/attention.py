@@ -21,7 +21,17 @@ from cronhpc.cron.values import replace
 from cronhpc.script.dialect import Dialect
 from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
-from cronhpc.views.facts import EntryStatus, HistoryRun, LiveRun, Notice, Status, SwitchOn, SwitchStatus, Trouble
+from cronhpc.views.facts import (
+    Concern,
+    EntryStatus,
+    HistoryRun,
+    LiveRun,
+    Notice,
+    Status,
+    SwitchOn,
+    SwitchStatus,
+    Trouble,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +49,7 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     unsent = sum(problem.code == _UNSENT for problem in problems)
     return [
         *_batch(known, dialect),
-        *(replace(_of_directory(problem), kind="unsent") for problem in problems[:unsent]),
+        *(replace(_of_directory(problem), kind=Concern.UNSENT) for problem in problems[:unsent]),
         *_switches(known),
         *(row for entry in known.entries for row in _entry(entry, dialect, known.now)),
         *_could_not(known),
@@ -56,7 +66,7 @@ def grouped(rows: Iterable[Notice]) -> list[Notice]:
     return [row for rows in folded for row in rows]
 
 
-_ALIKE: dict[object, int] = {"trouble": 2}  # rows by kind, else 4: fewer are shown one by one
+_ALIKE: dict[object, int] = {Concern.TROUBLE: 2}  # rows by kind, else 4: fewer are shown one by one
 _OTHERS = 3  # of them are named
 
 
@@ -69,8 +79,9 @@ def _with_others(alike: list[Notice]) -> Notice:
 
 NAMELESS = "W504"  # a switch whose name nothing has
 _UNSENT = "W350"  # who relies on alerts has to know before all else that none comes
-_FIRST = frozenset({"batch", "unsent"})
-_OPEN = "not trusted"
+_FIRST = frozenset({Concern.BATCH, Concern.UNSENT})
+BAD = frozenset({Concern.FAILED, Concern.SUSPENDED, Concern.INVALID, Concern.NOT_TRUSTED, Concern.ERROR})
+_OF_SWITCHES = frozenset({Concern.SWITCH, Concern.EXPIRED})
 
 
 def problem_facts(problem: Problem) -> Facts:
@@ -80,7 +91,7 @@ def problem_facts(problem: Problem) -> Facts:
 
 def with_switches(known: Status) -> Status:
     """`known` with the rows of the switches that it lists now; what else needs attention stays."""
-    others = [row for row in known.attention if row.kind not in {"switch", "expired"}]
+    others = [row for row in known.attention if row.kind not in _OF_SWITCHES]
     urgent, rest = ([row for row in others if (row.kind in _FIRST) == first] for first in (True, False))
     return replace(known, attention=(*urgent, *_switches(known), *rest))
 
@@ -93,15 +104,14 @@ def for_others(known: Status) -> Status:
     foreign = {switch.name for switch in known.switches if not switch.ours}
     ask = f"ask {text.one_line(known.owner)}"
     rows = [
-        replace(row, fix=ask) if row.kind in {"switch", "expired"} and row.name in foreign else row
-        for row in known.attention
+        replace(row, fix=ask) if row.kind in _OF_SWITCHES and row.name in foreign else row for row in known.attention
     ]
     switches = [replace(switch, ours=True) for switch in known.switches]
     return replace(known, attention=tuple(rows), switches=tuple(switches))
 
 
 def _notice(
-    kind: str, name: str, what: str, fix: str, *cause: str, when: str = "", at: Instant | None = None
+    kind: Concern, name: str, what: str, fix: str, *cause: str, when: str = "", at: Instant | None = None
 ) -> Notice:
     """`cause`: what several have in common, where `what` names more than that."""
     return Notice(kind, name, what, "" if at is None else when, at, fix, cause or None)
@@ -113,13 +123,13 @@ def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
         why = text.one_line(batch.error).rstrip(".")
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
         fix = f"wait, or look: {dialect.look}" if dialect.look else "wait"
-        yield _notice("batch", batch.name, what, fix, when="as of", at=last)
+        yield _notice(Concern.BATCH, batch.name, what, fix, when="as of", at=last)
     open_ends = sum(run.state == "ENDED" for entry in known.entries for run in entry.runs)
     if batch.accounting_error and open_ends:
         why = text.one_line(batch.accounting_error).rstrip(".")
         runs_of = text.count(open_ends, "run")
         what = f"gives no answer ({why}); how {runs_of} ended is not known yet"
-        yield _notice("batch", "accounting", what, f"wait: each tick asks again; or look: {dialect.past}")
+        yield _notice(Concern.BATCH, "accounting", what, f"wait: each tick asks again; or look: {dialect.past}")
 
 
 def switch_verb(switch: SwitchOn | SwitchStatus) -> str:
@@ -144,12 +154,12 @@ def _switches(known: Status) -> Iterator[Notice]:
         name = switch.name
         if switch.expired:
             what = f"a {switch.kind} switch by {text.one_line(switch.by)} that is over"
-            yield _notice("expired", name, what, lift(switch), when="expired", at=switch.expires)
+            yield _notice(Concern.EXPIRED, name, what, lift(switch), when="expired", at=switch.expires)
         else:
             reason = f': "{text.one_line(switch.reason)}"' if switch.reason else ""
             over = "; that job has ended" if switch.ended else f"; {switch.unmatched}" if switch.unmatched else ""
             what = f"{switch_verb(switch)} by {text.one_line(switch.by)}{reason}{_jobs_left(switch)}{over}"
-            yield _notice("switch", name, what, lift(switch), when="since", at=switch.since)
+            yield _notice(Concern.SWITCH, name, what, lift(switch), when="since", at=switch.since)
 
 
 def _jobs_left(switch: SwitchStatus) -> str:
@@ -165,12 +175,12 @@ def _jobs_left(switch: SwitchStatus) -> str:
 def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     name, last, problem = entry.name, entry.last, entry.problem
     if problem:
-        kind = _OPEN if entry.reason == Reason.NOT_TRUSTED else "invalid"
+        kind = Concern.NOT_TRUSTED if entry.reason == Reason.NOT_TRUSTED else Concern.INVALID
         yield _problem(kind, name, replace(problem, file=problem.file or entry.source), own=entry.source)
     yield from _last_results(entry, last)
     yield from _series(entry)
     if entry.reason == Reason.BUDGET:
-        yield _notice("budget", name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
+        yield _notice(Concern.BUDGET, name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
     for run in entry.runs:
         yield from _restarts_often(entry, run, dialect)
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
@@ -178,10 +188,10 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
         if held or unending or run.fault in _NOT_BY_ITSELF:
             cannot = f"cannot {'end' if unending else 'start'}: {text.one_line(run.reason)}"
             fix = letting_go(run, dialect) or cancelling(dialect, run.job or "")
-            yield _notice("held", name, f"job {run.job} {cannot}", fix, cannot, when="since", at=run.since)
+            yield _notice(Concern.HELD, name, f"job {run.job} {cannot}", fix, cannot, when="since", at=run.since)
     for note in entry.notes:
         if note.severity is Severity.ERROR:  # warnings are for `check`, and for `status NAME`
-            yield _problem("note", name, note if note.line else replace(note, file=""), own=entry.source)
+            yield _problem(Concern.NOTE, name, note if note.line else replace(note, file=""), own=entry.source)
 
 
 _NOT_BY_ITSELF = NEVER_STARTS | {Fault.MAY_NEVER_START}
@@ -209,16 +219,16 @@ def _last_results(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notic
     name = entry.name
     if entry.suspended:
         what = f"suspended after {text.count(entry.failures, 'failure')} in a row"
-        yield _notice("suspended", name, what, command("resume", name), when="since", at=entry.suspended)
+        yield _notice(Concern.SUSPENDED, name, what, command("resume", name), when="since", at=entry.suspended)
     elif last and last.result in FAILURES:
         yield _failed(entry, last)
     elif last and entry.failures:  # a slot that was skipped, missed or cancelled since fixes nothing
         times = f"{entry.failures} times in a row" if entry.failures > 1 else "once"
         what = f"failed {times}, and has not gone well since; the last slot: {last.result}"
-        yield _notice("failed", name, what, command("history", name), when="slot", at=last.slot)
+        yield _notice(Concern.FAILED, name, what, command("history", name), when="slot", at=last.slot)
     elif last and last.result in {Result.MISSED, Result.LOST} and not entry.runs:
         why = f": {text.one_line(last.detail)}" if last.detail else ""
-        yield _notice("missed", name, f"{last.result}{why}", command("run", name), when="slot", at=last.slot)
+        yield _notice(Concern.MISSED, name, f"{last.result}{why}", command("run", name), when="slot", at=last.slot)
 
 
 _RESTARTS = 2  # a node's fault may be behind so many; more need attention, where `--retries` does not allow for them
@@ -229,7 +239,7 @@ def _restarts_often(entry: EntryStatus, run: LiveRun, dialect: Dialect) -> Itera
     restarts = run.restarts or 0
     if restarts > max(_RESTARTS, entry.retries):
         what = f"job {run.job} was {restarted(restarts)}: {dialect.title} puts it back into the queue each time it ends"
-        yield _notice("restarts", entry.name, what, command("logs", entry.name), when="since", at=run.since)
+        yield _notice(Concern.RESTARTS, entry.name, what, command("logs", entry.name), when="since", at=run.since)
 
 
 def _series(entry: EntryStatus) -> Iterator[Notice]:
@@ -240,13 +250,13 @@ def _series(entry: EntryStatus) -> Iterator[Notice]:
     trouble = text.one_line(series.trouble).rstrip(".")
     if series.going:
         if trouble and not any(run.state == "PENDING" for run in entry.runs):
-            yield _notice("ended", entry.name, f"queues no next piece: {trouble}", text.one_line(series.start))
+            yield _notice(Concern.ENDED, entry.name, f"queues no next piece: {trouble}", text.one_line(series.start))
         return
     if series.crashed:
-        yield _notice("ended", entry.name, f"has stopped: {series.no_next}", command("logs", entry.name))
+        yield _notice(Concern.ENDED, entry.name, f"has stopped: {series.no_next}", command("logs", entry.name))
     elif not series.no_next and not (last and last.result in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"
-        yield _notice("ended", entry.name, what, text.one_line(series.start))
+        yield _notice(Concern.ENDED, entry.name, what, text.one_line(series.start))
 
 
 def _failed(entry: EntryStatus, last: HistoryRun) -> Notice:
@@ -258,7 +268,9 @@ def _failed(entry: EntryStatus, last: HistoryRun) -> Notice:
     detail = f" ({text.one_line(last.detail)})" if last.detail else ""
     detail += f", each time on {text.clean(entry.bad_node)}" if entry.bad_node else ""
     fix = runs.log_of(last) if last.job else command("status", entry.name)
-    return _notice("failed", entry.name, f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last.slot)
+    return _notice(
+        Concern.FAILED, entry.name, f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last.slot
+    )
 
 
 def troubles(known: Status, name: str = "") -> list[Trouble]:
@@ -294,7 +306,7 @@ def _could_not(known: Status) -> Iterator[Notice]:
         if row.link and not (known.chain.next or known.chain.running):  # no tick will come by itself
             right = "" if row.done == Done.PASSING else ", once scheduler.sbatch in cronhpc.yaml is right"
             again = command("start") + right
-        yield _notice("trouble", _whom(row), f"{subject} ".lstrip() + cannot, again, *cause, when="at", at=row.at)
+        yield _notice(Concern.TROUBLE, _whom(row), f"{subject} ".lstrip() + cannot, again, *cause, when="at", at=row.at)
 
 
 def _whom(row: Trouble) -> str:
@@ -304,13 +316,13 @@ def _whom(row: Trouble) -> str:
 def _of_directory(problem: Problem) -> Notice:
     """By its place: no entry has it."""
     place = text.place(problem.file, problem.line) or problem.code
-    return _problem(problem.severity, place, replace(problem, file="", line=0))
+    return _problem(Concern(problem.severity), place, replace(problem, file="", line=0))
 
 
-def _problem(kind: str, name: str, problem: Problem, *, own: str = "") -> Notice:
+def _problem(kind: Concern, name: str, problem: Problem, *, own: str = "") -> Notice:
     """`own`: its entry's file, where it is of an entry. What is said of one that is not trusted names its path."""
-    place = "" if kind == _OPEN else text.place(problem.file, problem.line)
+    place = "" if kind is Concern.NOT_TRUSTED else text.place(problem.file, problem.line)
     what = text.one_line(f"{place}: {problem.what}" if place else problem.what)
     elsewhere = "" if problem.file == own else problem.file
-    cause = (problem.code, elsewhere, problem.key if kind == _OPEN else problem.what) if own else ()
+    cause = (problem.code, elsewhere, problem.key if kind is Concern.NOT_TRUSTED else problem.what) if own else ()
     return _notice(kind, name, what.rstrip("."), text.one_line(problem.fix), *cause)

@@ -6,6 +6,7 @@ A record's fields are the keys of its JSON, in their order; its instants are ISO
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from cronhpc.core.model import ENDS, Instant, Problem, Way, decode
 from cronhpc.cron.values import dataclass
@@ -167,6 +168,19 @@ class LiveRun:
     fault: str | None = None  # as above
 
 
+class Live(StrEnum):
+    """What a run that has not ended is called in `history`."""
+
+    SUBMITTED = "submitted"
+    PENDING = "pending"
+    HELD = "held"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+LIVE = frozenset(Live)
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryRun:
     """A run or slot as history has it; `waited` and `took` are seconds. `switch`: what a switch stopped."""
@@ -262,11 +276,33 @@ class Trouble:
     cause: str | None = None  # what others have in common with it
 
 
+class Concern(StrEnum):
+    """What a notice is of."""
+
+    BATCH = "batch"
+    UNSENT = "unsent"  # alerts
+    SWITCH = "switch"
+    EXPIRED = "expired"  # a switch
+    SUSPENDED = "suspended"
+    FAILED = "failed"
+    MISSED = "missed"
+    INVALID = "invalid"
+    NOT_TRUSTED = "not trusted"
+    BUDGET = "budget"
+    HELD = "held"
+    RESTARTS = "restarts"
+    ENDED = "ended"  # a series
+    TROUBLE = "trouble"
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """What somebody has to look at; `when` and `at` together say since when: "since", an instant."""
 
-    kind: str
+    kind: str  # a Concern, or another version's word
     name: str
     what: str
     when: str

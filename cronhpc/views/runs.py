@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
 from cronhpc.core.model import PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
 from cronhpc.cron.values import replace
-from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun
+from cronhpc.views.facts import LIVE, EndedLink, HistoryRun, Live, LiveRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,19 +122,6 @@ def first_piece(job: Job) -> LiveRun:
     started, reason = (None, job.reason) if job.waits else (job.start, "")
     return LiveRun(job.id, None, 1, True, job.state, None, None, reason, held=job.held, fault=job.fault,  # noqa: FBT003 - by hand
         started=started, since=started, ready=None, ahead=False, node=job.nodes)  # fmt: skip
-
-
-class Live(StrEnum):
-    """What a run that has not ended is called in `history`."""
-
-    SUBMITTED = "submitted"
-    PENDING = "pending"
-    HELD = "held"
-    RUNNING = "running"
-    ENDED = "ended"
-
-
-LIVE = frozenset(Live)
 
 
 def unfinished(world: World, plan: Plan) -> list[HistoryRun]:

@@ -10,6 +10,7 @@ from cronhpc.core.model.decode import LATEST
 from cronhpc.cron.values import replace
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.attention import grouped, just_changed, switch_verb
+from cronhpc.views.facts import Concern
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _chain(status: Status, style: Style) -> str:
 # --- needs attention -----------------------------------------------------------------------------------------------
 
 
-_MILD = frozenset({"warning", "note", "expired", "switch", "missed"})
+_MILD = frozenset({Concern.WARNING, Concern.NOTE, Concern.EXPIRED, Concern.SWITCH, Concern.MISSED})
 
 
 def _attention(rows: Sequence[Notice], style: Style, most: int) -> list[str]:

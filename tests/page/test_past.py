@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cronhpc.core.model import HistoryRow
 from cronhpc.page import view
-from cronhpc.page.view import Run
+from cronhpc.page.view import Kind, Run
 from cronhpc.store import history
 from tests.page_situations import html, known, row
 from tests.view_situations import NOW, at
@@ -96,26 +96,26 @@ def strokes(path: str) -> list[tuple[int, int]]:
 
 
 def test_waiting_and_running_are_drawn_apart() -> None:
-    paths = view.past_paths([Run(NOW - DAY, NOW - DAY + 6 * HOUR, NOW - DAY + 9 * HOUR, "ok")], NOW)
+    paths = view.past_paths([Run(NOW - DAY, NOW - DAY + 6 * HOUR, NOW - DAY + 9 * HOUR, Kind.OK)], NOW)
     assert strokes(paths["wait"]) == [(864, 900)]
     assert strokes(paths["ok"]) == [(900, 918)]
 
 
 def test_a_short_run_can_still_be_seen_and_those_side_by_side_are_one_stroke() -> None:
-    runs = [Run(NOW - HOUR * n, NOW - HOUR * n, NOW - HOUR * n + 1, "ok") for n in (20, 21)]
+    runs = [Run(NOW - HOUR * n, NOW - HOUR * n, NOW - HOUR * n + 1, Kind.OK) for n in (20, 21)]
     assert [right - left for left, right in strokes(view.past_paths(runs, NOW)["ok"])] == [4, 4]
-    runs = [Run(NOW - 60 * n, NOW - 60 * n, NOW - 60 * n + 1, "ok") for n in range(100, 200)]
+    runs = [Run(NOW - 60 * n, NOW - 60 * n, NOW - 60 * n + 1, Kind.OK) for n in range(100, 200)]
     assert len(strokes(view.past_paths(runs, NOW)["ok"])) == 1
 
 
 @pytest.mark.parametrize(
     ("run", "kinds"),
     [
-        pytest.param(Run(NOW - HOUR, None, None, "other"), {"other"}, id="a missed slot is a mark"),
-        pytest.param(Run(NOW - HOUR, None, NOW, "live"), {"wait"}, id="one that waits now has not run"),
-        pytest.param(Run(NOW - HOUR, NOW - 600, None, "live"), {"wait", "live"}, id="one that runs now"),
-        pytest.param(Run(NOW - 9 * DAY, NOW - 9 * DAY, NOW - 8 * DAY, "ok"), set(), id="before the week"),
-        pytest.param(Run(NOW - 9 * DAY, NOW - 9 * DAY, NOW - 6 * DAY, "ok"), {"ok"}, id="from before into the week"),
+        pytest.param(Run(NOW - HOUR, None, None, Kind.OTHER), {"other"}, id="a missed slot is a mark"),
+        pytest.param(Run(NOW - HOUR, None, NOW, Kind.LIVE), {"wait"}, id="one that waits now has not run"),
+        pytest.param(Run(NOW - HOUR, NOW - 600, None, Kind.LIVE), {"wait", "live"}, id="one that runs now"),
+        pytest.param(Run(NOW - 9 * DAY, NOW - 9 * DAY, NOW - 8 * DAY, Kind.OK), set(), id="before the week"),
+        pytest.param(Run(NOW - 9 * DAY, NOW - 9 * DAY, NOW - 6 * DAY, Kind.OK), {"ok"}, id="from before into the week"),
     ],
 )
 def test_a_run_is_drawn_in_these_strokes(run: Run, kinds: set[str]) -> None:
@@ -125,8 +125,8 @@ def test_a_run_is_drawn_in_these_strokes(run: Run, kinds: set[str]) -> None:
 _INSTANT = st.integers(NOW - 10 * DAY, NOW + 2 * DAY)
 
 
-@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from(view.KINDS[1:])), max_size=60))
-def test_strokes_are_in_order_apart_and_on_the_line(runs: list[tuple[int, int, int, str]]) -> None:
+@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from([*Kind][1:])), max_size=60))
+def test_strokes_are_in_order_apart_and_on_the_line(runs: list[tuple[int, int, int, Kind]]) -> None:
     drawn = view.past_paths([Run(*each) for each in runs], NOW)
     whole = [Run(*each) for each in runs if NOW - 7 * DAY <= each[0] <= each[1] <= each[2] <= NOW]
     assert {run.kind for run in whole} | {"wait" for run in whole if run.ready < (run.started or 0)} <= set(drawn)
@@ -184,9 +184,9 @@ def test_a_pointer_on_what_waits_or_runs_is_told_for_how_long() -> None:
     assert re.search(r"today 12:30: (runs|waits) for 1h\w+, job 4701", words), words
 
 
-@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from(view.KINDS[1:])), max_size=60))
+@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from([*Kind][1:])), max_size=60))
 def test_what_a_pointer_can_meet_lies_in_order_apart_and_holds_every_run_of_the_week(
-    runs: list[tuple[int, int, int, str]],
+    runs: list[tuple[int, int, int, Kind]],
 ) -> None:
     drawn = [Run(*each) for each in runs]
     found = view.gathered(drawn, view.Hover(10, 8), NOW)

@@ -246,6 +246,13 @@ class EntryRow:
     problem: Problem | None = None  # the first thing wrong with this row: it is an invalid entry
 
 
+class AlertFormat(StrEnum):
+    """What `alerts.command` gets."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 def _key(
     default: _T, key: str, kind: str, example: str, doc: str, *, choices: tuple[str, ...] = (), least: int = 0
 ) -> _T:
@@ -315,7 +322,7 @@ class Settings:
     alerts_command: str = _key("", "alerts.command", "text", "mail -s cronhpc alice@example.org",
         "A program that gets each alert on its stdin.")
     alerts_format: str = _key("text", "alerts.format", "choice", "text", "What alerts.command gets: text, or json.",
-        choices=("text", "json"))
+        choices=tuple(AlertFormat))
     alerts_apprise: tuple[str, ...] = _key((), "alerts.apprise", "texts", "[~/.apprise]",
         "Apprise URLs, or files (mode 600) that hold them.")
     alerts_ping: str = _key("", "alerts.ping", "text", "https://hc.example/uuid",
