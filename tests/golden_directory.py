@@ -163,9 +163,6 @@ class Cluster(WithoutAccounting):
     def unhold(self, job_ids: Sequence[str], comment: str) -> None:
         self._change(job_ids, **waits_for("Priority"), comment=comment)
 
-    def cancelled_by(self, *_: object) -> int | None:
-        return None
-
     def of_scrontab(self, *_: object) -> frozenset[str]:
         return frozenset()
 

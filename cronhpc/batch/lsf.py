@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pwd
 import re
 import shlex
@@ -536,32 +537,25 @@ class Lsf(ByCommands):
         del tokens  # `since` tells a reused id
         listed = grouped(self._jobs(), lambda job: job.id)
         asked = [each for each in dict.fromkeys(job_ids) if not any(job.live for job in listed.get(each, ()))]
-        ends: dict[str, list[tuple[str, JobEnd | None]]] = {}
+        history: list[Past] = []
         try:
-            for past in self._past(asked):
-                if past.submitted >= since - _MINUTE:
-                    ends.setdefault(past.id, []).append((past.task, past.end))
+            history = [each for each in self._past(asked) if each.submitted >= since - _MINUTE]
         except Unreachable:
             if not listed.keys() >= set(asked):
                 raise
-        combined = {job_id: end_of_tasks([(task, end) for task, end in tasks if end]) for job_id, tasks in ends.items()}
         by_id = {
             job_id: end
-            for job_id, end in combined.items()
-            if end and all(end for _, end in ends[job_id]) and _agrees(standing_for(listed.get(job_id, ())), end)
+            for job_id, tasks in grouped(history, lambda each: each.id).items()
+            if all(each.end for each in tasks)
+            and (end := end_of_tasks([(each.task, each.end) for each in tasks if each.end]))
+            and _agrees(standing_for(listed.get(job_id, ())), end)
         }
-        return Ends(by_id)
+        by = {each.id: uid for each in history if each.ended_by and (uid := _uid(each.ended_by)) is not None}
+        return Ends(by_id, cancelled_by=by)
 
     def _past(self, job_ids: Sequence[str]) -> list[Past]:
         answers = (self.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]) for some in chunks(job_ids))
         return [job for answer in answers for job in past(answer, our_clock())]
-
-    def cancelled_by(self, job_id: str, since: int) -> int | None:
-        names = [each.ended_by for each in self._past([job_id]) if each.submitted >= since - _MINUTE]
-        try:
-            return pwd.getpwnam(next(filter(None, names))).pw_uid
-        except (KeyError, StopIteration):
-            return None
 
     def site(self) -> Site:
         """Also what its commands were found to do."""
@@ -590,6 +584,15 @@ def _agrees(listed: Job | None, end: JobEnd) -> bool:
     if listed is None or not listed.tasks:
         return same
     return (same or end.result in FAILURES) and task_numbers(listed.failed) <= task_numbers(end.tasks)
+
+
+@functools.cache
+def _uid(name: str) -> int | None:
+    """None: this machine knows no such user."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None
 
 
 _MINUTE = 60  # seconds: bjobs tells no finer when a job was submitted

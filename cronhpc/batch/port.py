@@ -83,6 +83,7 @@ class Ends:
 
     by_id: Mapping[str, JobEnd] = field(default_factory=dict)  # without those that nobody knows (yet) to have ended
     accounting: Accounting = Accounting()  # what it says of those
+    cancelled_by: Mapping[str, int] = field(default_factory=dict)  # by id the user id, where that is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +163,6 @@ class Batch(Protocol):
 
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable.
         """
-
-    def cancelled_by(self, job_id: str, since: int) -> int | None:
-        """The user id that cancelled a job, where accounting tells; None: unknown."""
-        del job_id, since
-        return None
 
     def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
         """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""

@@ -303,14 +303,14 @@ def _an_admins_word(site: Site, world: World) -> str:
     try:
         link = world.links.get(job_id)
         token = {} if link else {job_id: f"{TOKEN}{world.directory_id}/link "}
-        ended = site.batch.job_ends([job_id], since, token).by_id.get(job_id)
-        if link and ended and (ended.submitted or 0) > link.at + CLOCKS_APART:
-            return ""  # another job of that number
-        if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
-            return ""
-        by = site.batch.cancelled_by(job_id, since)
+        ends = site.batch.job_ends([job_id], since, token)
     except BatchError:
         return ""
+    ended, by = ends.by_id.get(job_id), ends.cancelled_by.get(job_id)
+    if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
+        return ""
+    if link and (ended.submitted or 0) > link.at + CLOCKS_APART:
+        return ""  # another job of that number
     if by is None or by == site.uid or (ended.submitted or 0) < since:
         return ""
     return f"the pending link {job_id} was cancelled by {owner(by)}"

@@ -163,7 +163,7 @@ def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None
     assert who
     bench.wait(Process(**who).lives, lambda alive: alive is False)
     assert not (bench.folder / "ran").exists()
-    assert bench.local.cancelled_by(job_id, 0) == os.getuid()
+    assert bench.local.job_ends([job_id], 0).cancelled_by.get(job_id) == os.getuid()
     assert bench.local.job_ends([job_id], 0).by_id[job_id].started is None
 
 
@@ -176,7 +176,7 @@ def test_a_running_job_is_ended_with_all_its_processes(bench: Bench) -> None:
     assert bench.job(job_id).state == "RUNNING", "only pending ones were meant"
     bench.local.cancel([job_id])
     job = bench.until(job_id, "CANCELLED")
-    assert (job.exit_code, bench.local.cancelled_by(job_id, 0)) == (7, os.getuid())
+    assert (job.exit_code, bench.local.job_ends([job_id], 0).cancelled_by.get(job_id)) == (7, os.getuid())
     assert "term" in bench.out()
     assert not running(int(bench.out().split()[0]))
 
@@ -466,9 +466,9 @@ def test_what_earlier_versions_wrote_of_a_job_is_read(bench: Bench) -> None:
     folder = f"{bench.folder}/local/jobs/{job_id}"
     sv.write(folder, "job.json", {**JOB, "patience": 5})
     sv.write_once(folder, "fate", {"fate": "cancelled"})
-    assert (bench.job(job_id).state, bench.local.cancelled_by(job_id, 0)) == ("CANCELLED", None)
+    assert (bench.job(job_id).state, bench.local.job_ends([job_id], 0).cancelled_by.get(job_id)) == ("CANCELLED", None)
     sv.write(folder, "end.json", {"state": "CANCELLED", "ended": 9, "by": 7})
-    assert (bench.job(job_id).state, bench.local.cancelled_by(job_id, 0)) == ("CANCELLED", 7)
+    assert (bench.job(job_id).state, bench.local.job_ends([job_id], 0).cancelled_by.get(job_id)) == ("CANCELLED", 7)
 
 
 def test_earlier_versions_read_what_is_written_of_a_job_whose_supervisor_died(bench: Bench) -> None:
@@ -488,7 +488,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_so_by_one_step(
     bench.local.cancel([job_id])
     ended = bench.facts(job_id, "fate")["ended"]
     monkeypatch.setattr(sv, "now", lambda: 2_000_000_000)
-    assert (bench.job(job_id).ended, bench.local.cancelled_by(job_id, 0)) == (ended, os.getuid())
+    assert (bench.job(job_id).ended, bench.local.job_ends([job_id], 0).cancelled_by.get(job_id)) == (ended, os.getuid())
 
 
 def test_a_submission_that_a_full_disk_does_not_take_leaves_nothing(
@@ -537,7 +537,7 @@ def test_a_full_disk_keeps_no_running_job_from_being_cancelled(bench: Bench, mon
         patched.setattr(sv, "_fresh", full)
         bench.local.cancel([job_id])
     bench.until(job_id, "CANCELLED")
-    assert bench.local.cancelled_by(job_id, 0) == os.getuid()
+    assert bench.local.job_ends([job_id], 0).cancelled_by.get(job_id) == os.getuid()
 
 
 def test_how_a_script_ended_is_written_when_a_full_disk_has_room_again(

@@ -12,7 +12,7 @@ from cronhpc.batch.slurm.job_ends import (
     ACCOUNTING,
     Row,
     accounting_rows,
-    canceller,
+    ends_of,
     exit_of,
     exits_rows,
     for_accounting,
@@ -22,7 +22,7 @@ from cronhpc.batch.slurm.job_ends import (
     used_of,
 )
 from cronhpc.batch.slurm.rows import fault_of, moment, queue_format, queue_rows
-from cronhpc.core.model import Fault, Job, JobEnd, Result, task_list
+from cronhpc.core.model import Accounting, Fault, Job, JobEnd, Result, task_list
 
 DATA = Path(__file__).parents[1] / "data"
 MARK = "\x1e0123abcd\x1f"
@@ -385,7 +385,7 @@ def test_accounting_is_asked_only_for_what_the_controller_cannot_tell() -> None:
     ],
 )
 def test_who_cancelled_a_job_is_told_by_its_last_record(states: list[str], uid: int | None) -> None:
-    assert canceller([told(state) for state in states]) == uid
+    assert ends_of([], [told(state) for state in states], Accounting(), AT, {}).cancelled_by.get("7") == uid
 
 
 # --- what jobs used

@@ -531,6 +531,17 @@ def test_a_job_that_has_ended_and_is_listed_still_is_told_as_such(monkeypatch: p
     assert batch.describe("7")["JobState"] == "COMPLETED"
 
 
+@pytest.mark.parametrize(
+    ("user", "told"), [("root", {"7": 0}), ("nobody-of-this-machine", {})], ids=["a user", "nobody here has that name"]
+)
+def test_who_asked_for_the_end_of_a_job(user: str, told: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    end = f"Exited by signal 9. The CPU time used is 0.1 seconds; requested by user or administrator <{user}>"
+    batch = Lsf({})
+    monkeypatch.setattr(batch, "_jobs", list)
+    monkeypatch.setattr(batch, "_past", lambda _: lsf.past(Finished(0, ELEMENT.format(task=1, end=end), ""), NOW))
+    assert batch.job_ends(["7"], at("2026-11-28 14:12")).cancelled_by == told
+
+
 ELEMENT = """
 Job <7[{task}]>, Job Name <x[1-3]>, User <alice>
 Sat Nov 28 14:12:49: Submitted from host <h>, to Queue <normal>;

@@ -190,7 +190,7 @@ def test_ends_without_accounting(
     assert (job_end.result, (job_end.exit_code, job_end.signal)) == (result, code_and_signal)
     assert job_end.node.startswith("cpu")
     assert bench.slurm.job_ends([job_id], bench.since, {job_id: "another"}) == Ends()
-    assert bench.slurm.cancelled_by(job_id, bench.since) is None
+    assert bench.slurm.job_ends([job_id], bench.since).cancelled_by == {}
     assert bench.slurm.accounting is False, "asked once, and remembered"
 
 
@@ -315,7 +315,8 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     array = bench.submit("exit $SLURM_ARRAY_TASK_ID", options=("--array=0-2",), held=False)
     bench.slurm.cancel([cancelled])
     lab.wait_for(lambda: not bench.slurm.queue().jobs)  # the controller has forgotten them
-    found = bench.slurm.job_ends([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"}).by_id
+    ends = bench.slurm.job_ends([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"})
+    found = ends.by_id
     assert {job: (e.result, e.exit_code) for job, e in found.items()} == {
         failed: (Result.FAILED, 3),
         cancelled: (Result.CANCELLED, 0),
@@ -323,7 +324,7 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     }
     assert found[array].detail == "array tasks: [1-2] failed"
     assert found[cancelled].started is None
-    assert bench.slurm.cancelled_by(cancelled, bench.since) == 0
+    assert ends.cancelled_by == {cancelled: 0}
     keeps_lines = "SubmitLine" in lab.run(["sacct", "--helpformat"]).stdout  # from 21.08 on
     by_another = bench.slurm.job_ends([failed], bench.since, {failed: "of another job"}).by_id
     assert (by_another == {}) == keeps_lines, "a comment without our mark proves nothing by itself"

@@ -254,29 +254,25 @@ class Local(Batch):
         since: int,
         tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
     ) -> Ends:
-        ends = {}
+        ends: dict[str, JobEnd] = {}
+        by: dict[str, int] = {}
         for folder in self._folders(job_ids):
             request, end = _read(folder, "job.json", Request), self._end(folder)
             if request and end and request.submitted >= since:
                 exits = ENDS[end.state], end.exit_code, end.signal
                 times = request.submitted, end.started, end.ended
                 ends[str(request.id)] = JobEnd(*exits, *times, end.node, end.detail)
-        return Ends(ends)
+                with suppress(FileNotFoundError):
+                    end = replace(end, by=os.stat(f"{folder}/cancel").st_uid)
+                if end.by is not None:
+                    by[str(request.id)] = end.by
+        return Ends(ends, cancelled_by=by)
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         for folder in self._folders([job_id]):
             if request := _read(folder, "job.json", Request):
                 return {"Command": request.script, "WorkDir": request.chdir, "JobName": request.job_name}
         raise BatchError(f"there is no job {job_id} here")
-
-    def cancelled_by(self, job_id: str, since: int) -> int | None:
-        for folder in self._folders([job_id]):
-            request, end = _read(folder, "job.json", Request), self._end(folder)
-            if request and request.submitted >= since:
-                with suppress(FileNotFoundError):
-                    return os.stat(f"{folder}/cancel").st_uid
-                return end.by if end else None
-        return None
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 

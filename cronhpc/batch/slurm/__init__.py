@@ -181,13 +181,6 @@ class Slurm(ByCommands):
         asked = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.restarts_format()}"]
         return ends.restarts_of(self.ask("squeue", asked))
 
-    def cancelled_by(self, job_id: str, since: int) -> int | None:
-        from cronhpc.batch.slurm import job_ends as ends
-
-        since -= ends.SLACK
-        rows, _ = self._accounted([job_id], since)
-        return ends.canceller(row for row in rows if (row.submitted or 0) >= since)
-
     def cluster_name(self) -> str:
         return self.cluster or self._config().get("ClusterName", "")
 

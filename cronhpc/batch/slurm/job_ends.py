@@ -110,7 +110,8 @@ def ends_of(
 ) -> Ends:
     """Of both sources; `accounting`: what is known of that itself."""
     by_id = job_ends_of([*remembered, *accounted], since, tokens)
-    return Ends(by_id, replace(accounting, alive=alive(accounted, since, tokens) - by_id.keys()))
+    by = {row.id: row.by for row in accounted if row.by is not None and (row.submitted or 0) >= since}  # the newest's
+    return Ends(by_id, replace(accounting, alive=alive(accounted, since, tokens) - by_id.keys()), by)
 
 
 def _with_restarts(job_end: JobEnd, counted: int, rows: Iterable[Row]) -> JobEnd:
@@ -265,11 +266,6 @@ def used_of(text: str) -> tuple[int, int]:
         raise Unreachable(f"sacct's answer is no number of seconds: {text[:200]!r}")
     seconds = [int(word) for word in words]
     return sum(1 for each in seconds if each), sum(seconds)
-
-
-def canceller(rows: Iterable[Row]) -> int | None:
-    """The user id in the newest row that has one."""
-    return next((row.by for row in reversed(list(rows)) if row.by is not None), None)
 
 
 UTC_TIMES = {"TZ": "UTC0"}  # of those that sacct is given
