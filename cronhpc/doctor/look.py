@@ -226,8 +226,9 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     here = _here(asked, settings)
     of_batch = list(_batch(asked, settings, here, clock))
     on_nodes = any(each.topic == Check.FILES_SAFE.topic and each.level is Level.FINE for each in of_batch)
-    alone = any(each.topic == Check.RUNS_HERE.topic for each in of_batch)
-    probes = Check.NOT_EXAMINED.topic not in {each.topic for each in of_batch}
+    dialect = dialect_of(asked.backend, settings, asked.environ)
+    alone = dialect.runs_here and bool(settings.backend) and not asked.backend
+    probes = dialect.as_sbatch or dialect.runs_here
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
     every = [
         *of_settings,
