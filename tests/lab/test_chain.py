@@ -19,6 +19,7 @@ from cronhpc.core.model import Key, link_names
 from tests.batch.test_scrontab import FAKE as SCRONTAB
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
+from tests.lab.helpers_days import unhurried
 from tests.lab.helpers_team import LIBRARIES, PYTHON
 
 pytestmark = pytest.mark.lab
@@ -651,7 +652,8 @@ def test_the_chain_lives_through_hours_of_a_submit_limit_that_others_keep_full(
     make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
 ) -> None:
     """A link that finds no place for its successor comes again in its own, and there is one chain. `stop` ends it."""
-    lab = make_lab(speed=120, accounting=True, max_submit=3, users=["alice", "bob"] if USER else [])
+    speed = unhurried(60)  # a command has to answer within half a minute
+    lab = make_lab(speed=speed, accounting=True, max_submit=3, users=["alice", "bob"] if USER else [])
     settings = "scheduler: {interval: 10m, min-interval: 5m}\n"
     cron = make(lab, cluster_user_dir(USER) / "cron", names="", settings=settings, started=False, user=USER)
 
@@ -662,7 +664,7 @@ def test_the_chain_lives_through_hours_of_a_submit_limit_that_others_keep_full(
     cronhpc("start")
     begun, filler = now_in(lab), lab.popen(["bash", "-c", FILLER], USER)
     most, lives, shown = 0, set[tuple[str, str]](), ""
-    while now_in(lab) < begun + 3 * HOUR and (len(lives) < 8 or "again: a submit limit" not in shown):
+    while now_in(lab) < begun + 4 * HOUR and (len(lives) < 7 or "again: a submit limit" not in shown):
         most = max(most, len(cron.links()))
         lives |= {(job["id"], lab.job(job["id"]).get("Restarts", "")) for job in cron.jobs()}
         shown = cronhpc("status") if len(lives) > 5 else ""

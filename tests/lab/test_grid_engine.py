@@ -19,6 +19,7 @@ import pytest
 from deploy.lab.slurmlab.clock import Clock
 from deploy.lab.slurmlab.options import Options
 from tests.lab.conftest import Lab
+from tests.lab.helpers_days import unhurried
 from tests.lab.helpers_grid_engine import TOP, Cell, Cron, a_cell, a_cron, wait_for
 from tests.script.test_spelling import verdicts
 
@@ -121,7 +122,7 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
 
 def test_the_chain_lives_through_a_limit_of_jobs_that_others_keep_full(tmp_path: Path) -> None:
     """A link that finds no place for its successor comes again in its own. On a clock that runs fast."""
-    clock = Clock(Options(speed=60, start_time=1_764_244_800))
+    clock = Clock(Options(speed=unhurried(60), start_time=1_764_244_800))
     with ExitStack() as ends:
         ends.callback(clock.stop)
         cell = ends.enter_context(a_cell(clock.environment))
@@ -137,7 +138,7 @@ def test_the_chain_lives_through_a_limit_of_jobs_that_others_keep_full(tmp_path:
         cronhpc("start")
         lab.run(["qconf", "-Mconf", str(tmp_path / "global")])
         log = root / "scheduler" / "scheduler.log"
-        wait_for(lambda: log.exists() and log.read_text().count("comes again") > 2, 180, lambda: cronhpc("status"))
+        wait_for(lambda: log.exists() and log.read_text().count("comes again") > 2, 400, lambda: cronhpc("status"))
         assert "again: a submit limit has left no place for another since" in cronhpc("status")
         assert len(lab.run(["qstat"]).stdout.splitlines()) == 2 + 1, log.read_text()
         cronhpc("stop")
