@@ -191,6 +191,7 @@ def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
 def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list[Problem], Site | None]:
     """What is to be said of a cron directory; and the directory, None where its settings are unusable."""
     from cronhpc.engine.read_entries import read_entries
+    from cronhpc.store.disk import closed
 
     paths = console.paths()
     try:
@@ -219,7 +220,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     for name in names:
         if name not in entries:
             raise no_entry(name, entries, paths)
-    return [*problems, *(() if names else (*site.problems, *reading.problems))], site
+    return [*problems, *(() if names else (*site.problems, *reading.problems, *closed(paths)))], site
 
 
 _UNKNOWN_SYSTEM = Problem(

@@ -161,6 +161,7 @@ def facts(console: Console) -> Status:
         return _from_status_file(paths, console)
     from cronhpc.engine.read import read_world
     from cronhpc.store.damage import of_entries
+    from cronhpc.store.disk import closed
     from cronhpc.views import status
 
     site = console.site_now()
@@ -181,6 +182,7 @@ def facts(console: Console) -> Status:
         about,
         problems=(
             *reading.problems,
+            *closed(paths),
             *of_entries(reading.memory, console.now, reported_too=True),
             *_unsent(paths, console.now),
             *_of_pings(world, site.environment),

@@ -60,8 +60,7 @@ class Check(Enum):
     DISK_SOFT = ("advice", "disk", "it is mounted soft: when the server is slow, writing fails instead of waiting.",
                  "Nothing is lost: what could not be recorded is done again.")
     DISK_LOCKS = "fine", "disk", "mounted with {options}: no harm, cronhpc takes no locks there."
-    FOLDER_CLOSED = ("error", "disk", "you cannot write in {place}.",
-                     "A tick writes there: chmod u+rwx it, or see whether what it lies on is mounted read-only.")
+    FOLDER_CLOSED = "error", "disk", "{why}"
     ROOM_SCARCE = ("warning", "room", "{free:.1f} of {total:.0f} {unit} are free there.",
                    "Make room: " + command("clean") + "; and see your quota.")
     ROOM_NONE = ("error", "room", "no {unit} are free there: no tick can write, so nothing is submitted.",
@@ -491,9 +490,9 @@ def _room(disk: Disk) -> Iterator[Finding]:
         yield Check.INODES_SCARCE(inodes=are(disk.inodes_free, "inode"))
 
 
-def of_rooms(closed: Iterable[str]) -> Iterator[Finding]:
+def of_rooms(closed: Iterable[Problem]) -> Iterator[Finding]:
     """Folders of the cron directory in which a tick could write nothing."""
-    yield from (Check.FOLDER_CLOSED(place=place) for place in closed)
+    yield from (Check.FOLDER_CLOSED(why=each.what, fix=each.fix) for each in closed)
 
 
 def of_trust(refused: Problem | None, way: Problem | None) -> Iterator[Finding]:

@@ -280,7 +280,7 @@ def _directory(
     if not os.path.lexists(paths.settings) or (refused is None and trust.directory_refusal(paths, me) is not None):
         return  # said of the settings already
     if refused is None:
-        yield from judge.of_rooms(disk.closed((paths.root, paths.state, paths.scheduler, paths.log)))
+        yield from judge.of_rooms(disk.closed(paths))
     refused = refused or trust.link_refusal(paths, settings, me)
     yield from judge.of_trust(refused, trust.way_refusal(paths, settings, me))
 

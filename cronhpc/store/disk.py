@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Disk, Reach
+from cronhpc.script.advice import word
 from cronhpc.store.logs import space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
+
+    from cronhpc.store.files import Paths
 
 _SHARED = frozenset(
     {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "panfs", "orangefs", "pvfs2", "9p"}
@@ -105,9 +109,13 @@ def handle(path: Path) -> str:
 _HERE = -100  # AT_FDCWD
 
 
-def closed(folders: Iterable[Path]) -> tuple[str, ...]:
-    """Those of `folders` that are there, and in which this user can make nothing."""
-    return tuple(str(each) for each in folders if each.is_dir() and not os.access(each, _ALL, effective_ids=True))
+def closed(paths: Paths) -> Iterator[Problem]:
+    """Folders of the cron directory in which this user, and so a tick, can make nothing."""
+    for folder in (paths.root, paths.state, paths.claims, paths.history, paths.scheduler, paths.log):
+        if folder.is_dir() and not os.access(folder, _ALL, effective_ids=True):
+            what = f"you cannot write in {folder}: no tick can record what it does there."
+            fix = f"chmod u+rwx {word(str(folder))}; or see whether what it lies on is mounted read-only."
+            yield Problem("E330", what, fix)
 
 
 def _mountinfo() -> str:

@@ -111,3 +111,23 @@ def test_the_help_says_what_codes_mean(shell: Shell, name: str) -> None:
 
 def test_errors_are_for_good_unless_they_say_otherwise() -> None:
     assert CronhpcError.passing is False
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="root may write anywhere, and another user is needed")
+@pytest.mark.parametrize("command", ["status", "check", "doctor"])
+def test_a_folder_that_has_lost_its_write_permission_is_told_before_a_tick_meets_it(shell: Shell, command: str) -> None:
+    shell(command)  # what it imports is loaded: that user may not reach this installation
+    for each in (shell.home, *shell.home.parents):
+        each.chmod(each.stat().st_mode | 0o011)
+    for each in (shell.cron, *shell.cron.rglob("*")):
+        os.chown(each, 54321, 54321)
+        each.chmod(0o700)
+    (shell.cron / "state" / "claims").mkdir(exist_ok=True)
+    (shell.cron / "state" / "claims").chmod(0o555)
+    os.setresuid(54321, 54321, 0)
+    try:
+        said = shell(command)
+    finally:
+        os.setresuid(0, 0, 0)
+    assert f"you cannot write in {shell.cron}/state/claims: " in said.out + said.err
+    assert "mounted read-only" in said.out + said.err

@@ -11,6 +11,7 @@ import pytest
 from cronhpc.doctor.judge import of_rooms
 from cronhpc.store import disk
 from cronhpc.store.disk import closed, look, mount_of, purged
+from cronhpc.store.files import Paths
 
 TABLE = r"""23 28 0:22 / /proc rw,nosuid shared:5 - proc proc rw
 28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -86,16 +87,18 @@ def test_a_folder_that_is_not_there_yet_is_looked_at_by_the_one_above(tmp_path: 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="root may write anywhere, and another user is needed")
 def test_folders_in_which_a_tick_could_make_nothing_are_named(tmp_path: Path) -> None:
-    for name, mode in (("mine", 0o700), ("read-only", 0o500), ("unlisted", 0o300)):
-        (tmp_path / name).mkdir(mode=mode)
+    for name, mode in ((".", 0o700), ("state", 0o500), ("scheduler", 0o300), ("log", 0o700)):
+        (tmp_path / name).mkdir(mode=mode, exist_ok=True)
+        (tmp_path / name).chmod(mode)
         os.chown(tmp_path / name, 54321, 54321)
     for folder in (tmp_path, *tmp_path.parents):
         if not folder.stat().st_mode & 0o001:
             folder.chmod(0o755)
     os.seteuid(54321)
     try:
-        found = closed([tmp_path / "mine", tmp_path / "read-only", tmp_path / "unlisted", tmp_path / "gone"])
+        found = [*closed(Paths(tmp_path))]
     finally:
         os.seteuid(0)
-    assert [Path(each).name for each in found] == ["read-only", "unlisted"]
+    places = [str(tmp_path / name) for name in ("state", "scheduler")]
+    assert [each.what.partition(" in ")[2].partition(":")[0] for each in found] == places
     assert [(each.level, each.topic) for each in of_rooms(found)] == [("error", "disk")] * 2
