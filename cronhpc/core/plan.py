@@ -106,7 +106,7 @@ def plan(world: World, late: Collection[Decision] = ()) -> Plan:
     dues = {name: due for name, (_, due, _) in of_entries.items() if due is not None}
     computed = {name: due.computed for name, due in dues.items() if due.computed is not None}
     first = {entry_id(name): due.first for name, due in dues.items() if due.first is not None}
-    return Plan(tuple(decided), wake, computed, first)
+    return Plan(tuple(decided), wake, computed, first | seen.first_of_gone(world, decided))
 
 
 def _apart(world: World, rows: Iterable[Decision]) -> tuple[list[Submit], list[Decision]]:

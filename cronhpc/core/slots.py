@@ -163,6 +163,17 @@ class Seen:
         oldest = first if state.watermark else None
         return Due(runs, following, entry, claimed, _as_one([*lost, missed]), oldest, computed)
 
+    def first_of_gone(self, world: World, decided: Iterable[Decision]) -> dict[str, int]:
+        """Of entries that are gone, and of which a run ends now, the first slot nobody has run: they may come back."""
+        first = dict[str, int]()
+        for each in decided:
+            if isinstance(each, Finish) and (gone := each.key.entry) not in world.entries_by_id():
+                state = world.states.get(each.name, NEW_STATE)
+                if state.watermark and (schedule := _schedule_of_before(state)) is not None:
+                    used = max(state.watermark, self.newest.get(gone, 0))
+                    first[gone] = _free(schedule, used, self.claimed.get(gone, ()))
+        return first
+
     def _used(
         self, world: World, entry: Entry, state: EntryState, claimed: Collection[int]
     ) -> tuple[int, list[Skip | None]]:
@@ -263,21 +274,29 @@ def _caught_up(
     return tuple(runs), None if older is None else _missed(entry, schedule, (first - 1, older), why, claimed)
 
 
+def _schedule_of_before(state: EntryState) -> Schedule | None:
+    """What the entry's slots were computed with; None: another version's, or a zone that this machine does not know."""
+    from cronhpc.cron.schedule import parse
+    from cronhpc.cron.zones import zone_of
+
+    try:
+        text, timezone, hash_key = state.schedule_key.split("|", 2)
+        return parse(text, zone_of(timezone), hash_key=hash_key)
+    except (CronhpcError, ValueError):
+        return None
+
+
 def _of_old_schedule(
     world: World, entry: Entry, state: EntryState, between: tuple[int, int], claimed: Collection[int]
 ) -> Skip | None:
     """Slots of the schedule of before that waited, or had come since the last tick, when that was changed.
 
-    Of others nobody knows: the entry's file may have been away.
+    Of others nobody knows: the entry's file may have been away. Once a tick has not seen it, there were none.
     """
-    last = 0 if state.blocked_reason else world.kept.last_tick or 0
-    between = max(between[0], state.watermark, last), between[1]
-    if between[0] < _FIRST:
-        return None
-    try:
-        text, timezone, hash_key = state.schedule_key.split("|", 2)
-        schedule = schedule_of(replace(entry, schedule=text, timezone=timezone, hash_key=hash_key))
-    except (CronhpcError, ValueError):  # another version's, or a zone that this machine does not know
+    last, until = state.unseen or (world.kept.last_tick or 0, between[1])
+    between = max(between[0], state.watermark, 0 if state.blocked_reason else last), min(between[1], until)
+    schedule = _schedule_of_before(state) if between[0] >= _FIRST else None
+    if schedule is None:
         return None
     return _missed(entry, schedule, between, f"its schedule was changed before that{cause(state)}", claimed)
 

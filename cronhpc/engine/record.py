@@ -439,6 +439,7 @@ class _Keeper:
         marks_of_damage = damage.marks(self.memory, self.world.now, reported=self.world.call.whole)
         self.kept.forgotten, self.kept.invalid = marks_of_damage
         if self.world.call.whole:
+            self._note_unseen()
             self._note_scheduler()
         if not self.world.call.only:
             self._note_switches()
@@ -452,6 +453,16 @@ class _Keeper:
         self.memory = replace(self.memory, entries=self.states, scheduler=self.kept)
         store_memory.save(self.site.paths.entries, self.memory)
         self.saved = True
+
+    def _note_unseen(self) -> None:
+        """From the first tick that does not see an entry's file until one sees a schedule of it, it has no slots."""
+        now = self.world.now
+        for name, state in self.states.items():
+            entry = self.entries.get(name)
+            if entry is None and state.unseen is None:
+                self.states[name] = replace(state, unseen=(self.world.kept.last_tick or now, now))
+            elif entry is not None and entry.schedule and state.unseen is not None:
+                self.states[name] = replace(state, unseen=None)
 
     def _is_anothers(self, note: str) -> bool:
         """Whether a note is of an entry that this look was not about."""
@@ -558,7 +569,7 @@ def _outlived(
         waits = (
             ended is not None and ended.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present
         )
-        stands_alone = ended is not None and ended.due and key.entry in names and newest.get(key.entry, key) <= key
+        stands_alone = ended is not None and ended.due and newest.get(key.entry, key) <= key
         if waits or stands_alone:
             continue
         if key == newest.get(key.entry) and key.entry in names:

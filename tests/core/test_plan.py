@@ -288,6 +288,36 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         ),
         ["wait 12:40 not due"],
     ),
+    "it is put away, and comes back with another schedule after a tick: of the time between nothing is told": (
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state("10:00", schedule_key="0 * * * *|UTC|", unseen=(at("11:10"), at("11:30"))),
+            last_tick=at("11:30"),
+        ),
+        ["wait 12:40 not due"],
+    ),
+    "the same, and old slots waited before it was put away": (
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state(
+                "09:00",
+                schedule_key="0 * * * *|UTC|",
+                unseen=(at("11:10"), at("11:30")),
+                blocked_reason="over budget",
+            ),
+        ),
+        ["used up 11:00 missed (2)", "wait 12:40 not due"],
+    ),
+    "the same, and one had come since the last tick that saw it": (
+        one(
+            "12:30",
+            entry(schedule="40 * * * *", born="12:25"),
+            state("10:00", schedule_key="0 * * * *|UTC|", unseen=(at("10:30"), at("11:30"))),
+        ),
+        ["used up 11:00 missed (1)", "wait 12:40 not due"],
+    ),
     "a slot of the old schedule that came after the change was none": (
         one("13:30", entry(schedule="40 * * * *", born="12:25"), state("12:00", schedule_key="0 * * * *|UTC|")),
         ["submit 12:40"],
@@ -757,6 +787,23 @@ def test_a_slot_before_claimed_ones_is_due_by_itself(policy: str, expected: list
     refused = claim("e", "16:00", ClaimState.FINISHED, job_end=JobEnd(Result.CANCELLED, ended=at("14:20")))
     ahead = replace(w, claims=(*CLAIMED_AHEAD, replace(refused, at=at("14:25"))))
     assert planned(ahead) == expected, "one that has ended before its time tells nothing of those before it"
+
+
+def test_an_end_while_the_entry_is_gone_uses_up_no_slot_that_waited_before_it() -> None:
+    """Its file was put away: once it was back, what had waited had no row."""
+    before = state("12:00", schedule_key="0 * * * *|UTC|")
+    jobs = (job(8, "COMPLETED", ended=at("14:02")),)
+    w = world("14:05", states={"e": before}, claims=(CLAIMED_AHEAD[1],), jobs=jobs)
+    assert planned(w) == ["finish ok"]
+    assert plan(w).due_before(key("e", "14:00")) == at("13:00")
+    nothing_waited = replace(w, states={"e": replace(before, watermark=at("13:00"))})
+    assert plan(nothing_waited).due_before(key("e", "14:00")) == 0
+    another_versions = replace(w, states={"e": replace(before, schedule_key="?")})
+    assert plan(another_versions).due_before(key("e", "14:00")) == 0, "nobody can tell"
+    ended = replace(CLAIMED_AHEAD[1], state=ClaimState.FINISHED, due=at("13:00"))
+    back = entry(schedule="40 * * * *", born="14:25")
+    before = replace(before, unseen=(at("12:30"), at("14:01")))
+    assert planned(one("14:30", back, before, claims=(ended,))) == ["used up 13:00 missed (1)", "wait 14:40 not due"]
 
 
 def test_an_end_is_told_at_once_and_a_slot_before_it_that_stays_due_is_not_used_up_by_it() -> None:

@@ -14,6 +14,7 @@ from cronhpc.core.model import (
     ClaimState,
     Decision,
     Done,
+    Entry,
     EntryState,
     Finish,
     Job,
@@ -165,6 +166,30 @@ def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     assert {name: found[name] if name in found else getattr(after, name) for name in s.expected} == s.expected
 
 
+AWAY = (at("12:00"), at("13:00"))
+SEEN: dict[str, tuple[tuple[Entry, ...], tuple[int, int] | None, tuple[int, int] | None]] = {
+    "its file is seen no more": ((), None, (at("14:00"), NOW)),
+    "nor was it by a tick before": ((), AWAY, AWAY),
+    "it is back": ((E,), AWAY, None),
+    "it is back, and its schedule cannot be read": ((replace(E, schedule=""),), AWAY, AWAY),
+    "it is there, and its schedule cannot be read": ((replace(E, schedule=""),), None, None),
+}
+
+
+@pytest.mark.parametrize(("there", "before", "expected"), SEEN.values(), ids=SEEN)
+def test_since_when_ticks_have_not_seen_the_file_of_an_entry(
+    tmp_path: Path, there: tuple[Entry, ...], before: tuple[int, int] | None, expected: tuple[int, int] | None
+) -> None:
+    """What came back with another schedule had missed slots of the time in which it was away."""
+    known = {"e": state("13:00", unseen=before)}
+    seen = world("14:05", *there, states=known, last_tick=at("14:00"))
+    reading: Any = SimpleNamespace(world=seen, memory=Memory(entries=known), problems=())
+    site: Any = SimpleNamespace(paths=Paths(tmp_path))
+    keeper = _Keeper(site, reading, Plan((), NOW), ())
+    keeper._note_unseen()
+    assert keeper.states["e"].unseen == expected
+
+
 DONE = JobEnd(Result.OK)
 
 
@@ -205,6 +230,9 @@ LEFT: dict[str, Left] = {
     "… and their entry is gone: it may come back by then": Left((done("15:00"), done("16:00")), [], {}, {}),
     "an earlier slot was due when the newest ended: it stays beside the newest that uses up all before it": Left(
         (done("12:00"), done("13:00"), done("14:00", due=at("13:30"))), [T12], {"e": T13}
+    ),
+    "… also while the entry is gone: that slot waits for its return": Left(
+        (done("14:00", due=at("13:00")),), [], {}, {}
     ),
     "… and a newer one has ended since: forgotten": Left(
         (done("13:00", due=at("12:30")), done("14:00")), [T13], {"e": T14}

@@ -301,6 +301,7 @@ class EntryState:
     last: HistoryRow = field(default_factory=HistoryRow)  # the newest history row, for status
     blocked_reason: str = ""  # why a slot that had come was not submitted at the last look
     blocked_since: Instant = 0  # start of the current wait for a submission: see slots.turn
+    unseen: tuple[Instant, Instant] | None = None  # the last tick that saw its file, and the first that did not
     source: str = ""  # the file that the name is known from: a second one of that name is refused
 
     @property
