@@ -424,7 +424,7 @@ def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage, own: str) -> 
 def test_a_disk_that_is_nearly_full_is_told_by_the_next_tick(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece noted it as told, and sends no alerts: for a day nobody was told."""
     state, now = stage.site.paths.state, stage.now
-    assert damage.told_of_disk(state, now, full=False, again=86400) == ""
+    assert damage.told_of_disk(state, now, full=False, again=86400) is None
     monkeypatch.setattr(logs, "scarce", lambda *_: "0.9 % of its inodes left")
     stage.again()
     assert damage.told_of_disk(state, now, full=True, again=86400) == "new"
