@@ -8,6 +8,7 @@ nobody would see the switch go.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from fnmatch import fnmatchcase
 
 from cronhpc.core.identity import TWO_LOOKS, is_link, records, unlisted
@@ -206,6 +207,18 @@ def _grace(setting: SwitchSetting | None) -> int:
     return setting.warn_before if setting is not None and setting.warn_signal else 0
 
 
+class Stage(Enum):
+    """How far the end of a job that a kill switch reaches has come."""
+
+    PENDING = auto()
+    RUNNING = auto()
+    WARN = auto()
+    WAITING = auto()  # warned, and its grace has not passed
+    COMPLETING = auto()
+    SCRONTAB = auto()  # a scrontab's job: left alone
+    UNASKED = auto()  # whether it is one is not known
+
+
 def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
     setting = _setting(world, switch)
@@ -220,45 +233,45 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
 
     sorted_out = grouped(jobs, lambda job: _stage(world, job, target(job), grace))
 
-    def ids_at(stage: str) -> tuple[str, ...]:
+    def ids_at(stage: Stage) -> tuple[str, ...]:
         return tuple(dict.fromkeys(target(j) for j in sorted_out.get(stage, ())))
 
-    def jobs_at(*stages: str) -> tuple[Job, ...]:
+    def jobs_at(*stages: Stage) -> tuple[Job, ...]:
         return tuple(job for stage in stages for job in sorted_out.get(stage, ()))
 
-    warn_signal, waiting = setting.warn_signal if setting else "", ids_at("waiting")
-    if sorted_out.keys() != {"warn"}:
+    warn_signal, waiting = setting.warn_signal if setting else "", ids_at(Stage.WAITING)
+    if sorted_out.keys() != {Stage.WARN}:
         yield Stop(
             switch,
-            pending=ids_at("pending"),
-            running=ids_at("running"),
+            pending=ids_at(Stage.PENDING),
+            running=ids_at(Stage.RUNNING),
             warn_signal=warn_signal,
             grace=grace,
-            completing=tuple(f"{j.shown_id} on {j.nodes}" for j in jobs_at("completing")),
-            left_alone=tuple(j.shown_id for j in jobs_at("scrontab")),
+            completing=tuple(f"{j.shown_id} on {j.nodes}" for j in jobs_at(Stage.COMPLETING)),
+            left_alone=tuple(j.shown_id for j in jobs_at(Stage.SCRONTAB)),
             waiting=waiting,
             end_at=min((world.kept.warned[each] + grace for each in waiting), default=None),
-            unasked=tuple(j.shown_id for j in jobs_at("unasked")),
-            jobs=jobs_at("running", "pending"),
+            unasked=tuple(j.shown_id for j in jobs_at(Stage.UNASKED)),
+            jobs=jobs_at(Stage.RUNNING, Stage.PENDING),
         )
-    if "warn" in sorted_out:
-        yield Stop(switch, (), (), warn_signal, grace, warn=ids_at("warn"), jobs=jobs_at("warn"))
+    if Stage.WARN in sorted_out:
+        yield Stop(switch, (), (), warn_signal, grace, warn=ids_at(Stage.WARN), jobs=jobs_at(Stage.WARN))
 
 
-def _stage(world: World, job: Job, target: str, grace: int) -> str:
+def _stage(world: World, job: Job, target: str, grace: int) -> Stage:
     """How far the end of a reached job has come."""
     if job.ending:
-        return "completing"
+        return Stage.COMPLETING
     if job.from_scrontab is not False:
-        return "scrontab" if job.from_scrontab else "unasked"
+        return Stage.SCRONTAB if job.from_scrontab else Stage.UNASKED
     if job.pending or (grace and job.state == UNLISTED):  # one that runs is warned when it is listed
-        return "pending"
+        return Stage.PENDING
     if not grace or job.state not in _HEARS:
-        return "running"
+        return Stage.RUNNING
     warned = world.kept.warned.get(target)
     if warned is None or warned > world.now:  # by a clock that was ahead
-        return "warn"
-    return "waiting" if world.now < warned + grace else "running"
+        return Stage.WARN
+    return Stage.WAITING if world.now < warned + grace else Stage.RUNNING
 
 
 def _unhold(world: World, ending: set[str]) -> Iterator[Unhold]:

@@ -64,7 +64,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     stamp = os.stat(paths.settings)  # noqa: PTH116 - one stat, before it is read: an edit from then on is another print
     seen, cached = _lasting_print(stamp), _cached_settings(stamp, cache)
     if cached is None:
-        cache.known = {}  # whatever was read with other settings
+        cache.forget()  # whatever was read with other settings
     settings, problems = (cached, ()) if cached is not None else _read_settings(paths)
     if not stamp.st_size:
         from cronhpc.store.settings import emptied
@@ -81,7 +81,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     backend = backend or settings.backend or ("" if present(saved) else batch_system_found(paths))
     site = site_here(paths, settings, backend, saved, cache)
     if cache.get("zone", site.timezone) != site.timezone:
-        cache.known = {}
+        cache.forget()
     if not problems and (cache.get("zone") != site.timezone or not cache.get("settings")):
         cache.keep("zone", site.timezone)
         cache.keep("settings", [seen, settings_to_json(settings)])

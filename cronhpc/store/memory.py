@@ -108,6 +108,10 @@ class Cache:
         self.changed = self.changed or self.known.get(name) != value
         self.known[name] = value
 
+    def forget(self) -> None:
+        """All of it, as it was made with other settings; the file stays until the next save."""
+        self.known = {}
+
     def save(self) -> None:
         """Raises OSError."""
         if self.changed:
