@@ -437,9 +437,7 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
             file.seek(0, os.SEEK_END)
         end = file.tell()
     if args.follow:
-        follower = Follower(log.path.parent, glob.escape(log.path.name), console)
-        follower.printed[log.path.name], follower.last = end, log.path.name
-        follower.go_on()
+        Follower(log.path.parent, glob.escape(log.path.name), console, {log.path.name: end}, log.path.name).go_on()
 
 
 def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:

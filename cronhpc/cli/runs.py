@@ -18,7 +18,7 @@ from cronhpc.views.facts import LIVE
 from cronhpc.views.runs import run_facts, slot_or_end, switch_facts, unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.views.facts import HistoryRun
@@ -134,13 +134,14 @@ _LOOK = 0.5  # seconds between looks
 class Follower:
     """Prints what comes in the logs of one run; of an array's several, each under its name.
 
-    `names`: a glob pattern of theirs.
+    `names`: a glob pattern of theirs; `printed`: bytes of each that are printed already, those of `last` last.
     """
 
-    def __init__(self, folder: Path, names: str, console: Console) -> None:
+    def __init__(
+        self, folder: Path, names: str, console: Console, printed: Mapping[str, int] | None = None, last: str = ""
+    ) -> None:
         self.folder, self.names, self.console = folder, names, console
-        self.printed: dict[str, int] = {}  # bytes of each file
-        self.last = ""  # the file that was printed last
+        self.printed, self.last = dict(printed or {}), last
 
     def go_on(self) -> NoReturn:
         """Print what comes, until Ctrl-C."""

@@ -366,7 +366,7 @@ def _hold_dropped(changes: SiteChanges, world: World) -> list[Problem]:
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.listed if waits else ():
         if not (job.pending or job.never_placed) and records(world).key(job) in waits:
-            changes.note("hold", job.id, world.now)
+            changes.note(scheduler.Asked.HOLD, job.id, world.now)
     if not changes.drops_hold:
         return []
     what = f"job {changes.drops_hold} could begin before its release: this site drops a job's hold."

@@ -43,6 +43,7 @@ from cronhpc.store import history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import read_bytes, replace_file
+from cronhpc.store.scheduler import Asked
 from cronhpc.store.trust import Trust, trust_of
 
 TYPE_CHECKING = False
@@ -102,7 +103,7 @@ class Progress:
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
         if isinstance(error, Denied) and (self.world.call.link or self.site.batch.dialect.job.id in os.environ):
-            self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
+            self.site.changes.note(Asked.SUBMIT, f"{self.site.host}: {error.text}", self.world.now)
         if isinstance(error, Unreachable):
             self.unreachable = error.text
         elif isinstance(error, AtSubmitLimit):
@@ -517,7 +518,7 @@ class Releaser:
         ids = {self._job_id(row): row.key for row in rows if self._is_new(row)}
         site, now, clock = self.site, self.world.now, self.progress.clock
         begins = {self._job_id(row): begin for row in rows if (begin := self._begin(row)) > clock}
-        old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
+        old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in (Asked.HOLD, Asked.BEGIN)]
         asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
         if not asks_now or self.progress.unreachable:
             return
@@ -529,10 +530,11 @@ class Releaser:
         if jobs:
             begun = {ids[job.id]: job.id for job in jobs if not job.held}
             claims = self.claims.look(begun).values() if begun else ()  # another tick may have released it
-            site.changes.note("hold", next((begun[c.key] for c in claims if c.state is ClaimState.SUBMITTED), ""), now)
+            lost = next((begun[c.key] for c in claims if c.state is ClaimState.SUBMITTED), "")
+            site.changes.note(Asked.HOLD, lost, now)
         if asked := [job for job in jobs if job.id in begins]:
             early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
-            site.changes.note("begin", early[0] if early else "", now)
+            site.changes.note(Asked.BEGIN, early[0] if early else "", now)
             self.drops_begin = self.drops_begin or bool(early)
 
     def _begin(self, row: Submit | Release) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 
 from cronhpc.core import model
@@ -124,6 +125,14 @@ def is_stopped_login(paths: Paths) -> bool:
     return marks(paths).stopped and (last_started(paths) or Started()).via.runs_ahead
 
 
+class Asked(StrEnum):
+    """What is asked of the batch system with a job, and not kept at each site."""
+
+    SUBMIT = "submit"  # by a job
+    BEGIN = "begin"
+    HOLD = "hold"
+
+
 @dataclass(frozen=True, slots=True)
 class SiteChanges:
     """What this site makes of submissions, as jobs have shown: read and written here, and noted by links as well.
@@ -148,23 +157,23 @@ class SiteChanges:
     @property
     def drops_hold(self) -> str:
         """The job that could begin before its release; "": --hold is kept, or nobody knows."""
-        return str(self.cache.get("hold", ("", 0))[0])
+        return str(self.cache.get(Asked.HOLD, ("", 0))[0])
 
-    def looked_at(self, kind: str) -> int:
-        """When `hold` or `begin` was looked at last (epoch seconds); 0: never."""
+    def looked_at(self, kind: Asked) -> int:
+        """When HOLD or BEGIN was looked at last (epoch seconds); 0: never."""
         return int(self.cache.get(kind, ("", 0))[1])
 
-    def note(self, kind: str, evidence: str, now: int) -> None:
-        """Remember, as of `now`, the `evidence` that `submit`, `begin` or `hold` is not kept; "": it is."""
-        if kind != "submit":
+    def note(self, kind: Asked, evidence: str, now: int) -> None:
+        """Remember, as of `now`, the `evidence` that `kind` is not kept; "": it is."""
+        if kind is not Asked.SUBMIT:
             self.cache.keep(kind, [evidence, now])
-        if kind != "hold" and evidence:
+        if kind is not Asked.HOLD and evidence:
             with suppress(OSError):
                 _note(self.paths, f"no-{kind}", evidence)
 
     def forget(self) -> None:
         """What links have to know is found out anew. Raises OSError."""
-        for kind in ("submit", "begin"):
+        for kind in (Asked.SUBMIT, Asked.BEGIN):
             (self.paths.scheduler / f"no-{kind}").unlink(missing_ok=True)
 
 

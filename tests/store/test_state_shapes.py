@@ -467,19 +467,20 @@ def test_what_a_site_makes_of_submissions_is_kept_for_a_day_and_what_links_must_
 ) -> None:
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
+    submit, begin, hold = scheduler.Asked
     changes = scheduler.SiteChanges(paths, memory.Cache(paths.state))
-    assert (changes.looked_at("hold"), changes.drops_hold, changes.drops_begin, changes.no_submit) == (0, "", "", "")
-    for kind, shown in (("hold", "7"), ("begin", ""), ("submit", "cpu1: no")):
+    assert (changes.looked_at(hold), changes.drops_hold, changes.drops_begin, changes.no_submit) == (0, "", "", "")
+    for kind, shown in ((hold, "7"), (begin, ""), (submit, "cpu1: no")):
         changes.note(kind, shown, NOW)
-    assert (changes.looked_at("hold"), changes.looked_at("begin"), changes.looked_at("submit")) == (NOW, NOW, 0)
+    assert (changes.looked_at(hold), changes.looked_at(begin), changes.looked_at(submit)) == (NOW, NOW, 0)
     assert (changes.drops_hold, changes.drops_begin, changes.no_submit) == ("7", "", "cpu1: no")
     assert sorted(path.name for path in paths.scheduler.iterdir()) == ["no-submit"]
-    changes.note("begin", "8", NOW + 1)
-    assert (changes.drops_begin, changes.looked_at("begin"), changes.cache.changed) == ("8", NOW + 1, True)
-    changes.note("begin", "", NOW + 2)
+    changes.note(begin, "8", NOW + 1)
+    assert (changes.drops_begin, changes.looked_at(begin), changes.cache.changed) == ("8", NOW + 1, True)
+    changes.note(begin, "", NOW + 2)
     assert changes.drops_begin == "8", "until somebody says start anew"
     changes.forget()
     assert (changes.drops_begin, changes.no_submit, changes.drops_hold) == ("", "", "7")
     paths.scheduler.rmdir()
-    changes.note("begin", "9", NOW + 3)
+    changes.note(begin, "9", NOW + 3)
     assert changes.drops_begin == "", "a disk that refuses is no reason to fail"
