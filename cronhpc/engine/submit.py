@@ -218,7 +218,6 @@ class Submitter:
                 if isinstance(answer, str):
                     self.progress.is_now(row.key, ClaimState.SUBMITTED, answer)
                     held.append(row)
-                    ended += replaced(self.world, row)
                 else:
                     self.progress.outcomes.append(answer)
                     if answer.done is Done.FAILED and row.begin is None:  # before its slot has come it may be fixed
@@ -353,6 +352,7 @@ class Submitter:
             job = self._submission(row)
             if row.replaces:
                 self.site.batch.cancel(row.replaces)
+                self.progress.end([*replaced(self.world, row)])  # at once: a tick may die before all are submitted
             job_id = self.site.batch.submit(job)
             self.lost = 0
         except OSError as error:  # its wrapper could not be written: no other's matter

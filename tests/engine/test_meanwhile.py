@@ -544,6 +544,26 @@ def test_with_overlap_replace(
     assert bool(before) == bool(end)
 
 
+def test_the_run_that_made_room_tells_why_it_ended_though_the_tick_dies_before_the_next_is_submitted(
+    tmp_path: Path,
+) -> None:
+    class Dying(Replacing):
+        def submit(self, _: Submission) -> str:
+            raise KeyboardInterrupt
+
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    on_disk(claims, K, RELEASED, "7")
+    batch = Dying((job(7, "RUNNING"),), None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    submitter = submitter_of(Progress(site, world("14:30", claims=(claim("e", "14:00", RELEASED, "7"),))))
+    with pytest.raises(KeyboardInterrupt):
+        submitter.submit([Submit(entry(output=False, error=False), LATER, Reason.SUBMIT, replaces=("7",))])
+    before = {each.key: each.job_end for each in claims.read(())}[K]
+    assert before is not None
+    assert before.detail.startswith("replaced by the slot")
+
+
 # --- claimed, and too late --------------------------------------------------------------------------------------------
 
 
