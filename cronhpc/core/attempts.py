@@ -751,10 +751,12 @@ def _retry(world: World, claim: Claim, entry: Entry | None) -> Iterator[Decision
     key = _next(claim.key)
     if key in world.claimed():
         return
-    if entry is None or world.has_run(key) or _too_late(world, claim, entry) is not None:
-        yield Finish(claim.key, claim.name, claim.job_end or JobEnd(Result.UNKNOWN))  # no further attempt
+    over = _ran_already(world, key) or _too_late(world, claim, entry)
+    if over is not None:  # no further attempt
+        end, why = claim.job_end or JobEnd(Result.UNKNOWN), f"attempt {key.attempt} was not submitted: {over.detail}"
+        yield Finish(claim.key, claim.name, replace(end, detail="; ".join(filter(None, (end.detail, why)))))
         return
-    if claim.retry_at > world.now or entry.problem is not None or entry.fresh:
+    if entry is None or claim.retry_at > world.now or entry.problem is not None or entry.fresh:
         return
     begin = claim.key.slot if claim.key.slot > world.now else None
     tasks = claim.job_end.tasks if claim.job_end is not None and entry.array else ""

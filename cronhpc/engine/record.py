@@ -152,7 +152,11 @@ class _Keeper:
         """The next slots that planning computed; of the others what a clock that was ahead has noted is forgotten."""
         if not self._believed(self.world.kept.last_tick or 0):
             self.states = {name: replace(state, next_slot=None) for name, state in self.states.items()}
+        refused = (o.decision for o in self.outcomes if o.done is not Done.OK)
+        stays = {each.entry.name for each in refused if isinstance(each, model.Skip)}  # to be told by the next tick
         for name, (key, following, used) in self.plan.next_slots.items():
+            if name in stays:
+                continue
             state = self.states.get(name, NEW_STATE)
             believed = state.watermark if self._believed(state.watermark) else 0
             self.states[name] = replace(
@@ -239,7 +243,7 @@ class _Keeper:
                 )
             )
             if claim is not None and claim.job_end is not None:
-                self._not_tried_again(decision.key, decision.name, job_end)
+                self._not_tried_again(decision.key, decision.name, job_end, job_id)
             else:
                 self._ended(decision.key, decision.name, job_end, job_id, decision.retry_at)
 
@@ -295,9 +299,13 @@ class _Keeper:
             state = replace(state, last=row)
         self.states[name] = state
 
-    def _not_tried_again(self, key: Key, name: str, job_end: model.JobEnd) -> None:
-        """It was told when it ended; as no further attempt comes, it counts."""
+    def _not_tried_again(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> None:
+        """It was told when it ended; as no further attempt comes, it counts, and its row says why none came."""
         state, alike = self.states.get(name, NEW_STATE), replace(job_end, node="")
+        row = job_end.row(key, name, job_id, self.world.now)
+        self.rows.append(row)
+        if state.last.get("key") == str(key):
+            state = replace(state, last=row)
         self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
 
     def _believed(self, slot: int) -> bool:

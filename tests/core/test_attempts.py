@@ -332,6 +332,26 @@ def test_a_slot_that_is_due_with_a_further_attempt_gives_way_as_to_a_run(overlap
     assert planned(unfinished(FINISHED, of=of, entries=entries, now="15:00:07")) == expected
 
 
+NO_MORE: dict[str, tuple[dict[str, Any], str]] = {
+    "the next slot has come": ({"now": "15:00"}, "it could not be submitted before its deadline"),
+    "… and the last look met an obstacle": (
+        {"now": "15:00", "met": "QOSMaxSubmitJob"},
+        "it could not be submitted before its deadline; at the last look: QOSMaxSubmitJob",
+    ),
+    "a kill switch stands": ({"switches": (switch("e"),)}, switch("e").in_words),
+    "its entry is gone": ({"entries": ()}, "its entry is gone"),
+}
+
+
+@pytest.mark.parametrize(("more", "why"), NO_MORE.values(), ids=NO_MORE)
+def test_why_no_further_attempt_comes_is_told_with_the_failure(more: dict[str, Any], why: str) -> None:
+    of, met = {"job_end": JobEnd(Result.FAILED, detail="exit"), "retry_at": at("14:04")}, more.get("met", "")
+    more = {"entries": (entry(retries=2),)} | {name: more[name] for name in more if name != "met"}
+    situation = replace(unfinished(FINISHED, of=of, **more), states={"e": replace(USED["e"], blocked_reason=met)})
+    (end,) = (each for each in plan(situation).decisions if isinstance(each, Finish))
+    assert (end.job_end.detail, end.retry_at) == (f"exit; attempt 2 was not submitted: {why}", None)
+
+
 def test_a_job_that_has_ended_is_named_with_its_end_where_nobody_recorded_it() -> None:
     """Its claim's step was removed by hand: the run ended as ok, without its job and its log."""
     ends = [each for each in plan(unfinished(CLAIMED, job(7, "COMPLETED", of=K))).decisions if isinstance(each, Finish)]

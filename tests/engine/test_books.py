@@ -44,6 +44,7 @@ E = entry()
 FIRST, AGAIN = key("e", "14:00"), key("e", "14:00", 2, by_hand=True)
 
 ENDED = claim("e", "14:00", ClaimState.FINISHED, "7", job_end=JobEnd(Result.FAILED))
+AWAITED = replace(ENDED, retry_at=at("15:00"))
 
 
 class Kept(NamedTuple):
@@ -54,6 +55,7 @@ class Kept(NamedTuple):
     expected: dict[str, Any]
     world: dict[str, Any] = {}  # noqa: RUF012 - a table's row
     done: Done = Done.OK
+    next_slots: dict[str, Any] = {}  # noqa: RUF012 - a table's row
 
 
 def last(clock: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
@@ -73,6 +75,19 @@ SITUATIONS: dict[str, Kept] = {
         (skipped("14:00"),),
         {"last": str(key("e", "13:00")), "watermark": at("13:00"), "next_slot": None},
         done=Done.REFUSED,
+    ),
+    "… and its schedule was edited: the slots of the old one are told by the next tick": Kept(
+        state("13:00", schedule_key="old||"),
+        (skipped("14:00"),),
+        {"schedule_key": "old||", "watermark": at("13:00"), "next_slot": None},
+        done=Done.REFUSED,
+        next_slots={"e": ("new||", at("15:00"), at("14:00"))},
+    ),
+    "no further attempt of a failed run comes: its row says why": Kept(
+        state("13:00", last=last("14:00", result="failed"), to_retry=(at("14:00"),)),
+        (Finish(FIRST, "e", JobEnd(Result.FAILED, detail="attempt 2 was not submitted: its entry is gone")),),
+        {"detail": "attempt 2 was not submitted: its entry is gone", "job": "7", "failures": 1, "rows": 1},
+        {"claims": (AWAITED,), "noted": (AWAITED.note,)},
     ),
     "one of before the last is not": Kept(
         state("14:00", last=last("14:00")), (skipped("13:00"),), {"last": str(FIRST), "watermark": at("14:00")}
@@ -159,10 +174,10 @@ def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     reading: Any = SimpleNamespace(world=w, memory=Memory(entries={"e": s.before}), problems=())
     outcomes = [Outcome(each, s.done) for each in s.decisions]
     site: Any = SimpleNamespace(paths=Paths(tmp_path))
-    kept = _Keeper(site, reading, Plan(s.decisions, NOW), outcomes)
+    kept = _Keeper(site, reading, Plan(s.decisions, NOW, s.next_slots), outcomes)
     after = kept.states["e"]
-    last = {name: after.last.get(name) for name in ("result", "job", "log")}
-    found = {"last": after.last.get("key"), **last, "given_up": kept.given_up}
+    last = {name: after.last.get(name) for name in ("result", "job", "log", "detail")}
+    found = {"last": after.last.get("key"), **last, "rows": len(kept.rows), "given_up": kept.given_up}
     assert {name: found[name] if name in found else getattr(after, name) for name in s.expected} == s.expected
 
 
