@@ -652,10 +652,14 @@ class Meanwhile:
         return self.planned.job_id if self.planned is not None else None
 
     @property
+    def was_over(self) -> bool:
+        """Finished when it was planned: then its claim may not have been opened, which tells its job."""
+        return self.planned is not None and self.planned.state is ClaimState.FINISHED
+
+    @property
     def is_over(self) -> bool:
         """Finished since, or finished and forgotten."""
-        before = self.planned.state if self.planned is not None else None
-        return self.now is None or (self.now.state is ClaimState.FINISHED and before is not ClaimState.FINISHED)
+        return self.now is None or (self.now.state is ClaimState.FINISHED and not self.was_over)
 
     @property
     def has_come(self) -> bool:
@@ -705,7 +709,7 @@ _OBJECTIONS: Mapping[type, Sequence[tuple[str, Callable[[Meanwhile], bool], *tup
     Cancel: (
         ("its slot has come", lambda it: it.decision.only is Still.AHEAD and it.has_come),
         ("", lambda it: it.decision.only is not Still.HELD or not it.is_its_job),  # released, as is known; or a twin
-        ("it was recorded for its claim meanwhile", lambda it: it.job != it.planned_job),
+        ("it was recorded for its claim meanwhile", lambda it: it.job != it.planned_job and not it.was_over),
         ("it was released meanwhile", lambda it: it.has_moved),
     ),
     Withdraw: (

@@ -332,7 +332,18 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     _must_have_answered(world, "It is marked as stopped; what waits ends when it starts")
     outcomes = report.outcomes if report is not None else ()
     lines += _ahead_words(site.batch.dialect, world, outcomes)
+    if held := _never_released(world, outcomes):
+        line = f"submitted held, and never released, as a tick was cut off: {count(len(held), 'job')}; to cancel: "
+        lines.append(line + cancelling(site.batch.dialect, *held))
     return Started.of(outcomes, lines)
+
+
+def _never_released(world: World, outcomes: Iterable[Outcome]) -> list[str]:
+    """Jobs of claims whose reply was lost, or whose tick died: the next tick would go on with them, and none comes."""
+    gone = {o.decision.job_id for o in outcomes if isinstance(o.decision, Withdraw)}
+    steps = {claim.key: claim.state for claim in world.claims}
+    jobs = ((job.id, steps.get(key)) for job in world.listed if job.held and (key := records(world).key(job)))
+    return [job for job, step in jobs if step in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and job not in gone]
 
 
 def _may_start(world: World, claim: Claim) -> bool:

@@ -1300,6 +1300,9 @@ MEANWHILE: dict[str, tuple[Decision, Claim | None, Claim | None, str]] = {
     "a twin is cancelled, and became the recorded job": (
         _CANCEL, _CLAIMED, _HELD, "it was recorded for its claim meanwhile"
     ),
+    "cancelled while held, and the newest finished claim, which is not opened, is its own": (
+        _CANCEL, replace(_ENDED, job_id=None, job_end=None), _ENDED, ""
+    ),
     "a twin is cancelled": (_CANCEL, of_job(_HELD, "8"), of_job(_RELEASED, "8"), ""),
     "a job of a slot that was dealt with is cancelled": (_CANCEL, _GONE, _GONE, ""),
     "cancelled ahead of its slot, which has come": (_AHEAD, _RELEASED, _RELEASED, "its slot has come"),

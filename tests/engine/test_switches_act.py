@@ -661,6 +661,33 @@ def test_stop_ends_by_its_id_what_is_in_this_cluster_s_queue(root: Path, cluster
 
 
 @pytest.mark.parametrize(
+    ("reason", "job_id", "said"),
+    [
+        pytest.param("JobHeldUser", "", ["to cancel: scancel 9"], id="its reply was lost: it would wait for ever"),
+        pytest.param("JobHeldUser", "9", ["to cancel: scancel 9"], id="… or its tick died before the release"),
+        pytest.param("Priority", "9", [], id="it was released: runs go on"),
+    ],
+)
+def test_stop_names_the_held_jobs_that_no_tick_will_release(
+    root: Path, reason: str, job_id: str, said: list[str]
+) -> None:
+    key = Key("e", NOW - 60)
+    site = site_of(root, fake := Fake([]))
+    fake.queues = [[job(9, "PENDING", comment=f"cronhpc={directory_id(site.paths)}/{key}", reason=reason)]]
+    scheduler.mark_started(site.paths, Started(Way.CHAIN, "f00d", at=NOW - 600))
+    claims = Claims(site.paths.claims)
+    claims.make(key, "e", "a tick", NOW - 60)
+    if job_id:
+        claims.record(key, job_id, NOW - 60)
+    if reason == "Priority":
+        claims.step(key, ClaimState.RELEASING)
+        claims.step(key, ClaimState.RELEASED)
+    stopped = start.stop(site, {}, lambda: NOW)
+    assert [line.partition("1 job; ")[2] for line in stopped.lines] == said
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
     ("waiting", "fix"),
     [
         pytest.param((SPARE,), "", id="the spare alone, whose tick comes late"),
