@@ -757,7 +757,7 @@ def _retry(world: World, claim: Claim, entry: Entry | None) -> Iterator[Decision
         return
     over = _ran_already(world, key) or _too_late(world, claim, entry)
     if over is not None:  # no further attempt
-        end, why = claim.job_end or JobEnd(Result.UNKNOWN), f"attempt {key.attempt} was not submitted: {over.detail}"
+        end, why = claim.job_end or JobEnd(Result.UNKNOWN), f"attempt {key.attempt} is not submitted: {over.detail}"
         yield Finish(claim.key, claim.name, replace(end, detail="; ".join(filter(None, (end.detail, why)))))
         return
     if entry is None or claim.retry_at > world.now or entry.problem is not None or entry.fresh:

@@ -349,7 +349,7 @@ def test_why_no_further_attempt_comes_is_told_with_the_failure(more: dict[str, A
     more = {"entries": (entry(retries=2),)} | {name: more[name] for name in more if name != "met"}
     situation = replace(unfinished(FINISHED, of=of, **more), states={"e": replace(USED["e"], blocked_reason=met)})
     (end,) = (each for each in plan(situation).decisions if isinstance(each, Finish))
-    assert (end.job_end.detail, end.retry_at) == (f"exit; attempt 2 was not submitted: {why}", None)
+    assert (end.job_end.detail, end.retry_at) == (f"exit; attempt 2 is not submitted: {why}", None)
 
 
 def test_a_job_that_has_ended_is_named_with_its_end_where_nobody_recorded_it() -> None:

@@ -85,8 +85,8 @@ SITUATIONS: dict[str, Kept] = {
     ),
     "no further attempt of a failed run comes: its row says why": Kept(
         state("13:00", last=last("14:00", result="failed"), to_retry=(at("14:00"),)),
-        (Finish(FIRST, "e", JobEnd(Result.FAILED, detail="attempt 2 was not submitted: its entry is gone")),),
-        {"detail": "attempt 2 was not submitted: its entry is gone", "job": "7", "failures": 1, "rows": 1},
+        (Finish(FIRST, "e", JobEnd(Result.FAILED, detail="attempt 2 is not submitted: its entry is gone")),),
+        {"detail": "attempt 2 is not submitted: its entry is gone", "job": "7", "failures": 1, "rows": 1},
         {"claims": (AWAITED,), "noted": (AWAITED.note,)},
     ),
     "one of before the last is not": Kept(
