@@ -515,6 +515,19 @@ def test_a_run_that_this_tick_submits_pulls_the_wake_up_as_one_that_it_sees() ->
     assert plan(w).wake == at("15:10:04")
 
 
+def test_of_slots_that_are_caught_up_together_the_first_alone_replaces_the_run_before() -> None:
+    runs = claim("e", "10:00", ClaimState.RELEASED, "7")
+    late = one(
+        "12:00:10",
+        entry(catch_up="all", overlap="replace"),
+        state("10:00"),
+        claims=(runs,),
+        jobs=(job(7, of=runs.key),),
+    )
+    submitted = [each for each in plan(late).decisions if isinstance(each, Submit)]
+    assert [(each.key.slot, each.replaces) for each in submitted] == [(at("11:00"), ("7",)), (at("12:00"), ())]
+
+
 def test_by_hand_a_slot_is_made_at_the_instant_asked_whatever_the_schedule() -> None:
     w = one("15:17", entry(schedule="30 22 * * *"), only="e")
     assert planned(w) == ["submit 15:17"]

@@ -103,6 +103,11 @@ SITUATIONS: dict[str, Kept] = {
         (Wait(E, at("14:00"), Reason.BUDGET, "no more"),),
         {"blocked_since": at("14:01"), "blocked_reason": "over budget: no more"},
     ),
+    "its entry has had its turn by this tick: it waits behind those that have had none": Kept(
+        state("13:00", blocked_since=at("14:01")),
+        (Adopt(FIRST, "7"), Wait(E, NOW, Reason.BUDGET, "no more")),
+        {"blocked_since": NOW + 1, "blocked_reason": "over budget: no more"},
+    ),
     "the job of a lost answer is found: its entry has had its turn, and a slot before it has its own": Kept(
         state("13:00", blocked_since=at("14:01"), blocked_reason="no answer"),
         (Adopt(FIRST, "7"),),
@@ -156,6 +161,12 @@ SITUATIONS: dict[str, Kept] = {
         (),
         {"result": "unknown", "given_up": {str(FIRST): ("7", at("14:01"))}},
         {"given_up": {str(FIRST): ("7", at("14:01"))}, "job_ends": {"7": JobEnd(Result.UNKNOWN)}},
+    ),
+    "accounting has told nothing for more than a day: it is not asked any more": Kept(
+        state("14:00", last=last("14:00", result="unknown")),
+        (),
+        {"result": "unknown", "given_up": {}},
+        {"given_up": {str(FIRST): ("7", at("2026-11-26 14:04"))}, "job_ends": {"7": JobEnd(Result.UNKNOWN)}},
     ),
     "accounting tells at last of a run before the last": Kept(
         state("15:00", last=last("14:00", result="ok")),
