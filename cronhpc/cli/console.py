@@ -297,13 +297,13 @@ class Console:
         entries, states = read_entries(site, self.now).entries, memory.load(site.paths.entries).entries
         return with_switches(site, World(self.now, "", site.settings, entries, states=states))
 
-    def with_unreadable(self, site: Site, world: World) -> World:
+    def with_unreadable(self, world: World, environment: Mapping[str, str]) -> World:
         """With what shells cannot read of entries that have never run; what looks is loaded only then."""
         if not world.never_ran():
             return world
         from cronhpc.check.look import unread
 
-        return unread(world, site.environment)
+        return unread(world, environment)
 
     def instant(self, text: str, zone_key: str = "", *, past: bool = False) -> int:
         """An instant as people write it: 2026-11-27T14:30, with or without a time or zone, yesterday, or 2d (from now).

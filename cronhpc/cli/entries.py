@@ -79,7 +79,7 @@ _LIST_EXAMPLE = "cronhpc list"
 
 def _list(_: argparse.Namespace, console: Console) -> int:
     site = console.own_site("lists its entries")
-    world = console.with_unreadable(site, console.offline_world(site))
+    world = console.with_unreadable(console.offline_world(site), site.environment)
     rows = [(entry, _state(world, entry)) for entry in world.entries]
     if console.as_json:
         keys = ("name", "schedule", "words", "timezone", "state", "file")
@@ -122,7 +122,7 @@ _LABEL = 7  # columns
 def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
     site, world, entry = _opened(args, console, "sees its scripts")
-    (entry,) = console.with_unreadable(site, replace(world, entries=(entry,))).entries
+    (entry,) = console.with_unreadable(replace(world, entries=(entry,)), site.environment).entries
     effective = _effective(site, world, entry)
     console.answer(effective.facts, lambda: "\n".join(effective.screen(console.style(site.settings.timezone))))
     return ATTENTION if entry.problem else FINE

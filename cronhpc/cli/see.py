@@ -166,7 +166,7 @@ def facts(console: Console) -> Status:
 
     site = console.site_now()
     reading = read_world(site, console.now)
-    world = console.with_unreadable(site, _with_who_calls_ticks(reading.world, site, console))
+    world = console.with_unreadable(_with_who_calls_ticks(reading.world, site, console), site.environment)
     about = status.About(
         directory=str(paths.root),
         backend=site.batch.dialect.name,

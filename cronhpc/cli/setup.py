@@ -238,7 +238,7 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.views import reports
 
     root, named_by = wanted(console.folder, console.environ)
-    if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
+    if named_by.is_chosen and not root.is_dir():  # what is not there says nothing of its disk
         existing(console.folder, console.environ)
     findings = look.examine(_asked(args, console, root), lambda: console.again().now)
     findings = [*_alerts(console), *findings] if args.alerts else findings

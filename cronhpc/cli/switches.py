@@ -15,6 +15,7 @@ from cronhpc.cli.commands import Command
 from cronhpc.cli.console import Console, NoSuchError, UsageError, written_status
 from cronhpc.cli.runs import job_id
 from cronhpc.core.model import (
+    ALL,
     Call,
     CronhpcError,
     Instant,
@@ -29,7 +30,7 @@ from cronhpc.core.model import (
     joined,
 )
 from cronhpc.core.model.decode import iso
-from cronhpc.core.stop import ALL, Index, alike, is_pattern, matching, unmatched
+from cronhpc.core.stop import Index, alike, is_job_id, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import lease, memory
 from cronhpc.store.scheduler import started
@@ -219,7 +220,7 @@ def _which(kind: SwitchKind, look: _Look) -> str:
 def _unwritten(name: str, look: _Look, settings: Settings) -> str:
     """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
     configured = [row.name for row in settings.switches]
-    if look.written is None or name.partition("_")[0].isdecimal() or name in {ALL, *configured, *look.entries}:
+    if look.written is None or is_job_id(name) or name in {ALL, *configured, *look.entries}:
         return ""
     near = alike(name, [*look.entries, *configured])
     hint = f" (nearest: {text.word(near)})" if near else ""
@@ -277,7 +278,7 @@ class _Effect:
             return
         yield from self.not_done()
         when = f"{self.acts}: {style.clock(self.at)} ({style.distance(self.at)})" if self.at else self.acts
-        whom = "everything" if "ALL" in names else text.name(names[0]) if len(names) == 1 else "them"
+        whom = "everything" if ALL in names else text.name(names[0]) if len(names) == 1 else "them"
         line = f"{'stops' if kind is SwitchKind.KILL else 'holds'} {whom} {when}"
         yield line + "; at once: " + self.fix if self.fix else line
 
@@ -384,7 +385,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: SwitchKind) -> int:
     stood = [name for name in done if name not in over]
     undo = command(kind, *stood, options=(*(("--anyway",) if lost else ()), *_as_it_was(kind, stood, standing)))
     gone = {path for row in rows for path in row.removed}
-    meant = [each for each in standing if "ALL" in done or each.name in {*done, "ALL"}]
+    meant = [each for each in standing if ALL in done or each.name in {*done, ALL}]
     others = [f"{each.kind}/{text.word(each.name)}" for each in meant if each.path not in gone]
     facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo if stood else None}
 

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from cronhpc.core.identity import TWO_LOOKS, is_link, records, unlisted
 from cronhpc.core.model import (
+    ALL,
     PAUSED,
     UNLISTED,
     Done,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Claim, Decision, Entry, HistoryRow, JobEnd, Outcome, Switch, SwitchSetting, World
 
 
-ALL = "ALL"
 _HEARS = frozenset({"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING"})  # states in which a program is there to warn
 
 
@@ -482,13 +482,18 @@ def matching(world: World, pattern: str) -> tuple[str, ...]:
 
 def is_pattern(name: str) -> bool:
     """Whether it is to be compared with names: the brackets of an array's tasks (57_[1-3]) are none of a pattern."""
-    return any(char in name for char in "*?[") and not name.partition("_")[0].isdecimal()
+    return any(char in name for char in "*?[") and not is_job_id(name)
+
+
+def is_job_id(name: str) -> bool:
+    """`57`, or tasks of an array: `57_3`."""
+    return name.partition("_")[0].isdecimal()
 
 
 def _nameless(switch: Switch, candidates: list[str]) -> Problem:
     near = alike(switch.name, candidates)
     what = f"nothing is called {switch.printable}{f'; nearest: {near}' if near else ''}."
-    if switch.name.partition("_")[0].isdecimal():
+    if is_job_id(switch.name):
         what = f"no job {switch.printable} is in the queue."
     fix = "It acts as soon as there is one."
     if switch.name.isprintable():

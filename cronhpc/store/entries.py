@@ -8,7 +8,7 @@ import re
 import stat
 from pathlib import Path
 
-from cronhpc.core.model import Entry, Problem, StateError
+from cronhpc.core.model import ALL, Entry, Problem, StateError
 from cronhpc.cron.values import count, dataclass, nearest
 from cronhpc.script.advice import word
 from cronhpc.store.files import MARKER, DiskClock, retried
@@ -302,11 +302,11 @@ def meant_folder(name: str, folders: Iterable[str]) -> str:
 
 def unswitchable(name: str, source: str) -> Problem | None:
     """What is wrong with an entry called so: neither could be stopped without the other."""
-    if name == "ALL":
+    if name == ALL:
         what = "a switch of the name ALL stops everything, so this entry cannot be stopped by itself."
     elif re.fullmatch(_JOB_ID, name):
         what = f"a switch of the name {name} stops job {name}, so this entry cannot be stopped by itself."
     else:
         return None
-    near = "everything" if name == "ALL" else f"job-{name}"
+    near = "everything" if name == ALL else f"job-{name}"
     return Problem("E302", what, f"Rename it, for instance to {near}: until then it does not run.", source)

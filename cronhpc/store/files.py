@@ -11,6 +11,7 @@ import json
 import os
 import stat
 import time
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
@@ -528,20 +529,34 @@ def must_be_plain(root: Path) -> None:
         )
 
 
-def wanted(option: str | None, environment: Mapping[str, str]) -> tuple[Path, str]:
+class NamedBy(StrEnum):
+    """What named a cron directory."""
+
+    OPTION = "--dir"
+    VARIABLE = "$CRONHPC_DIR"
+    WORK = "$WORK"
+    HOME = "~"
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether its user has named that very folder."""
+        return self in {NamedBy.OPTION, NamedBy.VARIABLE}
+
+
+def wanted(option: str | None, environment: Mapping[str, str]) -> tuple[Path, NamedBy]:
     """The cron directory meant, absolute, and what named it. Raises DirectoryError for a $WORK that is not there.
 
     An unset or unmounted $WORK must never let anything run from another folder (a self-submitting script once became
     23 jobs in 30 s that way), so a named place that is missing is an error and not a reason to look elsewhere.
     """
     if option:
-        return _absolute(option), "--dir"
+        return _absolute(option), NamedBy.OPTION
     if option is not None:  # --dir "$UNSET"
         raise DirectoryError("--dir is empty. Name your cron directory, or leave the option out.")
     if "CRONHPC_DIR" in environment:
         if not environment["CRONHPC_DIR"]:
             raise DirectoryError("$CRONHPC_DIR is set but empty. Set it to your cron directory, or unset it.")
-        return _absolute(environment["CRONHPC_DIR"]), "$CRONHPC_DIR"
+        return _absolute(environment["CRONHPC_DIR"]), NamedBy.VARIABLE
     if "WORK" in environment:
         work = environment["WORK"]
         if not work or not Path(work).is_dir():
@@ -549,9 +564,9 @@ def wanted(option: str | None, environment: Mapping[str, str]) -> tuple[Path, st
                 f"$WORK is {work!r}, which is no folder here (not mounted?). Nothing was done. "
                 "Set WORK, or name the cron directory with --dir or CRONHPC_DIR."
             )
-        return _absolute(work) / "cron", "$WORK"
+        return _absolute(work) / "cron", NamedBy.WORK
     home = environment.get("HOME") or os.path.expanduser("~")
-    return _absolute(home) / "cron", "~"
+    return _absolute(home) / "cron", NamedBy.HOME
 
 
 def _absolute(text: str) -> Path:
@@ -571,7 +586,7 @@ def of_series(option: str | None, environment: Mapping[str, str]) -> Path | None
     Raises DirectoryError.
     """
     root, named_by = wanted(option, environment)
-    if named_by in {"--dir", "$CRONHPC_DIR"} or os.path.lexists(root / MARKER):
+    if named_by.is_chosen or os.path.lexists(root / MARKER):
         return None
     own = own_folder(environment)
     return own if os.path.lexists(own / MARKER) else None

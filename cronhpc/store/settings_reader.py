@@ -9,7 +9,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cronhpc.core import model
-from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting
+from cronhpc.core.model import ALL, EntryRow, Problem, Settings, SettingsError, SwitchSetting
 from cronhpc.cron import values
 from cronhpc.cron.duration import DurationError, parse_duration
 from cronhpc.cron.values import replace
@@ -568,7 +568,7 @@ def _switches(reader: Reader, setting: Setting, node: Node) -> tuple[SwitchSetti
 
 def _switch(reader: Reader, key: Node, name: str, node: Node) -> SwitchSetting | None:
     where = f"kill.switches.{name}"
-    if not name.strip() or "/" in name or name.startswith(".") or name == "ALL":
+    if not name.strip() or "/" in name or name.startswith(".") or name == ALL:
         reader.bad(key, where, f"{name!r} cannot name a switch.", "Use a file name without / that is not ALL.")
         return None
     problems = len(reader.problems)

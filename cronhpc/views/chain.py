@@ -265,17 +265,15 @@ def _caller_words(chain: Chain, style: Style) -> list[str]:
 
 def _jobs_words(chain: Chain, style: Style) -> list[str]:
     jobs = [f"running now (job {chain.running})"] if chain.running else []
-    for key, link in (("next", chain.next), ("spare", chain.spare)):
+    for key, link, full_since in (("next", chain.next, chain.full_since), ("spare", chain.spare, None)):
         if link:
             at = link.at
             late = at is None or at < style.now
             why = text.one_line(link.reason) if late and link.reason not in NO_NEWS else ""
             when = style.clock(at) if at else "stuck" if link.fault else "soon"
             notes = [f"waits: {why}"] if why else []
-            if chain.full_since and key == "next":
-                notes.append(
-                    f"again: a submit limit has left no place for another since {style.dated(chain.full_since)}"
-                )
+            if full_since:
+                notes.append(f"again: a submit limit has left no place for another since {style.dated(full_since)}")
             jobs.append(f"{key} {when} ({', '.join([f'job {link.job}', *notes])})")
     if chain.ahead and chain.ahead.links > 1:
         until = chain.ahead.until

@@ -6,9 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from cronhpc.core import model, stop
-from cronhpc.core.model import Decision, Done, Job, LinkKind, Outcome, Reason, SwitchKind, command, joined
+from cronhpc.core.model import ALL, Decision, Done, Job, LinkKind, Outcome, Reason, SwitchKind, command, joined
 from cronhpc.core.model.decode import iso
-from cronhpc.core.stop import ALL
 from cronhpc.cron.values import by_field, dataclass, grouped
 from cronhpc.views import Facts, text, times
 

@@ -10,6 +10,7 @@ from cronhpc.core import stop
 from cronhpc.core.chain import Links
 from cronhpc.core.identity import absences, absences_at_a_look, jobs_by_id, records
 from cronhpc.core.model import (
+    ALL,
     NEW_STATE,
     ClaimState,
     Done,
@@ -167,7 +168,7 @@ def with_switches(status: Status, switches: Iterable[Switch], now: int) -> Statu
 def _switch_of(entry: EntryStatus, standing: Sequence[SwitchOn]) -> SwitchOn | None:
     """The first that covers it, kill switches first: by its name, or as the last tick found."""
     was = (entry.switch.kind, entry.switch.name) if entry.switch else None
-    covering = [row for row in standing if row.name in {stop.ALL, entry.name} or (row.kind, row.name) == was]
+    covering = [row for row in standing if row.name in {ALL, entry.name} or (row.kind, row.name) == was]
     kinds = (SwitchKind.KILL,) if entry.series else tuple(SwitchKind)
     return next((row for kind in kinds for row in covering if row.kind == kind), None)
 
@@ -189,7 +190,7 @@ def _switch_on(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
 
 
 def _with_jobs(switch: SwitchOn, plan: Plan, world: World) -> SwitchStatus:
-    by_id = world.queue is not None and switch.name.partition("_")[0].isdecimal()
+    by_id = world.queue is not None and stop.is_job_id(switch.name)
     live = {job.id for job in world.listed if job.live} if by_id else set()
     stops = [d for d in plan.decisions if isinstance(d, Stop) and d.switch.path == switch.path]
     ends = [d.end_at for d in stops if d.end_at is not None]

@@ -121,6 +121,9 @@ class Rules:
 # --- switches, what they reach, and what they did ---------------------------------------------------------------------
 
 
+ALL = "ALL"  # the switch that reaches everything
+
+
 class SwitchKind(StrEnum):
     """What a switch does; its folder, and the command that sets it, are called so."""
 
