@@ -57,6 +57,9 @@ def _in_words(entry: Entry) -> str:
     return schedule.in_words() if schedule else ""
 
 
+_ON = "on"
+
+
 def _state(world: World, entry: Entry) -> str:
     """`on`, or why it does not run by itself."""
     if entry.problem is not None:
@@ -65,7 +68,7 @@ def _state(world: World, entry: Entry) -> str:
         return f"{'killed' if switch.kind is SwitchKind.KILL else 'paused'} by {switch.by}"
     if world.states.get(entry.name, EntryState()).suspended:
         return "suspended"
-    return next((f"fails: {note.code}" for note in entry.notes if note.code == "E230"), "on")
+    return next((f"fails: {note.code}" for note in entry.notes if note.code == "E230"), _ON)
 
 
 # --- list -------------------------------------------------------------------------------------------------------------
@@ -99,7 +102,7 @@ def _table(rows: Sequence[tuple[Entry, str]], style: Style) -> str:
         [
             text.name(entry.name),
             text.one_line(entry.schedule) or "-",
-            (text.one_line(state), "" if state == "on" else "yellow"),
+            (text.one_line(state), "" if state == _ON else "yellow"),
             text.name(entry.source),
         ]
         for entry, state in rows
@@ -365,7 +368,7 @@ def _after_edit(console: Console, name: str, code: int, *, changed: bool) -> int
         if at is None or entry.problem is not None:
             return head + ", and is not run as it is. See: " + command("check", name)
         runs = f"{head}; it runs next {style.whole(at)} ({style.distance(at)})"
-        if state != "on":
+        if state != _ON:
             return f"{runs}, but for now it is {state}"
         return runs if started(site.paths) else runs + ", once the scheduler is started: " + command("start")
 

@@ -31,6 +31,7 @@ from cronhpc.views.facts import (
     SwitchOn,
     SwitchStatus,
     Trouble,
+    Untold,
 )
 
 TYPE_CHECKING = False
@@ -124,7 +125,7 @@ def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
         fix = f"wait, or look: {dialect.look}" if dialect.look else "wait"
         yield _notice(Concern.BATCH, batch.name, what, fix, when="as of", at=last)
-    open_ends = sum(run.state == "ENDED" for entry in known.entries for run in entry.runs)
+    open_ends = sum(run.state == Untold.ENDED for entry in known.entries for run in entry.runs)
     if batch.accounting_error and open_ends:
         why = text.one_line(batch.accounting_error).rstrip(".")
         runs_of = text.count(open_ends, "run")

@@ -12,6 +12,7 @@ from cronhpc.views import runs, text, times
 from cronhpc.views.attention import TRIED_AGAIN, just_changed, letting_go, lift, switch_verb, troubles
 from cronhpc.views.chain import LIMPS, State
 from cronhpc.views.decisions import could_not
+from cronhpc.views.facts import Untold
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _problem_words(problem: Problem) -> str:
 def _live_sentence(run: LiveRun, style: Style, status: Status) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
-    if run.state == "SUBMITTING":
+    if run.state == Untold.SUBMITTING:
         since = f"claimed at {style.clock(run.since, seconds=True)}" if run.since else "claimed"
         does = "The tick at work does that in seconds; was it killed, the next one finds the job or submits it: "
         return f"It is being submitted ({which}): {since}, its job not recorded yet. {does}" + command("tick")
@@ -187,7 +188,7 @@ def _live_sentence(run: LiveRun, style: Style, status: Status) -> str:
         about = "about " if status.batch.dialect.minutes else ""
         ran = about + times.took(max(status.now - started, 0))
         return f"{head} is running{where} since {style.clock(started)}, for {ran} {then}."
-    if run.state == "UNKNOWN":
+    if run.state == Untold.UNKNOWN:
         return f"{head} has not ended as far as is known."
     if again := restarted(run.restarts or 0):
         head += f", {again},"

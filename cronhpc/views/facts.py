@@ -140,9 +140,18 @@ class SwitchStatus:
     unmatched: str | None = None  # that nothing is called so, in words
 
 
+class Untold(StrEnum):
+    """The state of an attempt that has not ended, as far as is known, where the queue tells none."""
+
+    SUBMITTING = "SUBMITTING"  # its slot is claimed, and no job of it is recorded
+    SUBMITTED = "SUBMITTED"
+    UNKNOWN = "UNKNOWN"  # the queue does not answer
+    ENDED = "ENDED"  # nobody tells yet how
+
+
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """An attempt that has not ended; `state` as the queue has it, UNKNOWN where that does not answer, or ENDED."""
+    """An attempt that has not ended; `state` as the queue has it, else one of Untold."""
 
     job: str | None
     slot: Instant | None
@@ -163,7 +172,7 @@ class LiveRun:
     @property
     def gone(self) -> bool:
         """Whether its job has ended, though no tick has finished it."""
-        return self.state == "ENDED" or self.state in ENDS
+        return self.state == Untold.ENDED or self.state in ENDS
 
     fault: str | None = None  # as above
 

@@ -7,7 +7,7 @@ import re
 from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
 from cronhpc.core.model import PAUSED, ClaimState, Finish, JobEnd, Key, Result, command, restarted
 from cronhpc.cron.values import replace
-from cronhpc.views.facts import LIVE, EndedLink, HistoryRun, Live, LiveRun
+from cronhpc.views.facts import LIVE, EndedLink, HistoryRun, Live, LiveRun, Untold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,19 +83,16 @@ def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> His
 
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> LiveRun:
-    """An attempt as the queue has it; UNKNOWN where that does not answer, ENDED where nobody tells yet how.
-
-    SUBMITTING: its slot is claimed, and no job of it is recorded.
-    """
+    """An attempt as the queue has it."""
     gone = absent is not None and not absent.may_live
-    unlisted = "SUBMITTED" if answers else "UNKNOWN"
+    unlisted = Untold.SUBMITTED if answers else Untold.UNKNOWN
     started = job.start if job and not job.waits else None
     return LiveRun(
         job=claim.job_id,
         slot=claim.key.slot,
         attempt=claim.key.attempt,
         by_hand=claim.key.by_hand,
-        state="ENDED" if gone else job.state if job else unlisted if claim.job_id else "SUBMITTING",
+        state=Untold.ENDED if gone else job.state if job else unlisted if claim.job_id else Untold.SUBMITTING,
         absent=str(absent or ""),
         restarts=job.restarts if job else 0,
         reason=job.reason if job and (job.waits or job.fault) else "",

@@ -10,7 +10,7 @@ from cronhpc.core.model.decode import LATEST
 from cronhpc.cron.values import replace
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.attention import grouped, just_changed, switch_verb
-from cronhpc.views.facts import Concern
+from cronhpc.views.facts import Concern, Untold
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _live_cells(run: LiveRun, as_of: Instant, about: str, beside: int = 1) -> li
     """
     more = f" ({beside})" if beside > 1 else ""
     started, ready = run.started, run.ready
-    if run.state in {"UNKNOWN", "ENDED", "SUBMITTING"}:
+    if run.state in {Untold.UNKNOWN, Untold.ENDED, Untold.SUBMITTING}:
         return [(run.state.lower() + more, "yellow"), "-", "-"]
     if started is None:
         waits = times.took(max(as_of - ready, 0)) if ready is not None else "-"
