@@ -37,7 +37,7 @@ from cronhpc.engine.site import Site, directory_id, others_at_work
 from cronhpc.inside.switch_file import owner
 from cronhpc.store import damage, files, lease, logs, scheduler
 from cronhpc.store import memory as store_memory
-from cronhpc.store.claims import Claims
+from cronhpc.store.claims import STEP_OF, Claims
 from cronhpc.store.files import DiskClock, Paths, moved_from
 from cronhpc.store.switches import of_directory
 
@@ -240,16 +240,13 @@ def with_jobs(paths: Paths, batch: Batch, world: World) -> tuple[World, Sequence
     late = world.dialect.shows_late
 
     def was_listed(claim: Claim) -> bool:
-        listed = _STEPS.get(claim.state, "") in claims_before.get(claim.key, ())
+        listed = STEP_OF.get(claim.state, "") in claims_before.get(claim.key, ())
         return listed and not (claim.state is ClaimState.CLAIMED and 0 <= world.now - claim.at < late)
 
     finished = {state.finished for state in world.states.values()}  # those need not be opened
     claims = tuple(claim if was_listed(claim) else replace(claim, fresh=True) for claim in folder.read(finished))
     world = replace(world, queue=queue, queue_error=why, claims=claims, links=links_before | links)
     return world, (damage.claims(folder.invalid),) if folder.invalid else ()
-
-
-_STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.RELEASED: ".run"}
 
 
 _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue

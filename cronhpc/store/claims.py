@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Finish, Instant, JobId
 
 _STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
+STEP_OF = {state: suffix for suffix, state in _STEPS.items()}
 _BACK = ".back"
 _SUFFIXES = (*_STEPS, _BACK)
 VERSION = 1
