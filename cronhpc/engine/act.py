@@ -55,7 +55,7 @@ class Actor:
             (model.Unhold, partial(self._one_by_one, self._unhold)),
             (model.Skip, self._skip),
         )
-        self.progress.plan = plan
+        self.progress.begin(plan)
         self.link_refused = self._refused_link(plan)
         to_do = [d for d in plan.decisions if not isinstance(d, model.Wait)]
         for kind, step in steps:
@@ -63,7 +63,7 @@ class Actor:
             if rows:
                 step(rows)
         done = {id(outcome.decision) for outcome in self.progress.outcomes}
-        self.progress.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
+        self.progress.add(Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done)
         return tuple(self.progress.outcomes)
 
     def _one_by_one(self, step: Callable[..., Outcome | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
@@ -84,7 +84,7 @@ class Actor:
             except OSError as error:
                 self.progress.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
             else:
-                self.progress.outcomes.append(outcome or Outcome(row, Done.OK))
+                self.progress.add([outcome or Outcome(row, Done.OK)])
 
     # --- what must stop
 
@@ -134,7 +134,7 @@ class Actor:
             since = self.progress.meanwhile(rows, live)
         except OSError as error:
             why = f"{error.strerror}: {error.filename}"
-            self.progress.outcomes += (Outcome(row, Done.PASSING, why) for row in rows)
+            self.progress.add(Outcome(row, Done.PASSING, why) for row in rows)
             return
         for it in since:
             row, why = it.decision, it.objection()
@@ -261,7 +261,7 @@ class Actor:
                 self.progress.note(row, Done.REFUSED, "its job could not be cancelled: looked at again")
         ends = [row for row in rows if row.key not in stays]
         for some in (ends[at : at + _AT_ONCE] for at in range(0, len(ends), _AT_ONCE)):
-            self.progress.outcomes += self.progress.end(some)
+            self.progress.add(self.progress.end(some))
 
     def _skip(self, rows: Sequence[model.Skip]) -> None:
         """A slot that another tick has claimed since is none that is passed over: looked at again."""

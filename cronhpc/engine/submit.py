@@ -48,7 +48,7 @@ from cronhpc.store.trust import Trust, trust_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from cronhpc.core.model import Decision, Entry, Job, Submit, World
@@ -109,6 +109,18 @@ class Progress:
         elif isinstance(error, AtSubmitLimit):
             self.at_submit_limit = error.text
 
+    def begin(self, plan: Plan) -> None:
+        """What is carried out from now on."""
+        self.plan = plan
+
+    def no_reply(self, error: BatchError) -> None:
+        """A submission gave no answer, so its job may be there."""
+        self.unanswered = error.text
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """What came of some decisions."""
+        self.outcomes.extend(outcomes)
+
     def note(
         self,
         decision: Decision,
@@ -120,7 +132,11 @@ class Progress:
         cause: str = "",
     ) -> None:
         """What came of a decision."""
-        self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle, cause))
+        self.add([Outcome(decision, done, detail, job_id, obstacle, cause)])
+
+    def claim(self, row: Submit) -> None:
+        """This tick has claimed it."""
+        self.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=self.world.now)
 
     def is_now(self, key: Key, state: ClaimState, job_id: str | None) -> None:
         """What this tick has made of its claim."""
@@ -210,7 +226,7 @@ class Submitter:
         held: list[Submit] = []
         for some in filter(None, (due, *(ahead[at : at + _AT_ONCE] for at in range(0, len(ahead), _AT_ONCE)))):
             if some is not due and (why := self.progress.ended_by):  # unclaimed they cost the next looks nothing
-                self.progress.outcomes += (_not_tried(row, why) for row in some)
+                self.progress.add(_not_tried(row, why) for row in some)
                 continue
             ended: list[Finish] = []
             claimed = self._claimed(some)
@@ -219,7 +235,7 @@ class Submitter:
                     self.progress.is_now(row.key, ClaimState.SUBMITTED, answer)
                     held.append(row)
                 else:
-                    self.progress.outcomes.append(answer)
+                    self.progress.add([answer])
                     if answer.done is Done.FAILED and row.begin is None:  # before its slot has come it may be fixed
                         ended.append(Finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=answer.detail)))
             self.progress.end(ended)
@@ -280,7 +296,7 @@ class Submitter:
         for row in rows:
             if row.reason is not Reason.AGAIN and (refusal := self._claim(row)):
                 refused[row.key] = refusal
-        self.progress.outcomes += refused.values()
+        self.progress.add(refused.values())
         mine = [row for row in rows if row.key not in refused]
         try:
             return self._in_time(mine)
@@ -298,7 +314,7 @@ class Submitter:
             return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
         if not made:
             return Outcome(row, Done.REFUSED, _TAKEN, obstacle=Obstacle.TAKEN)
-        self.progress.planned[row.key] = Claim(row.key, ClaimState.CLAIMED, row.entry.name, at=now)
+        self.progress.claim(row)
         return None
 
     def _in_time(self, mine: list[Submit]) -> list[Submit]:
@@ -379,7 +395,7 @@ class Submitter:
             return Outcome(row, Done.REFUSED if why else Done.FAILED, why or error.text)
         silent = isinstance(error, Unreachable)
         if silent:  # a lost reply keeps no run waiting, but time-outs do
-            self.progress.unanswered = error.text
+            self.progress.no_reply(error)
             self.lost += 1
         if not silent or self.lost >= _LOST or not error.passing or not self.progress.has_time(took):
             self.progress.failed(error)
