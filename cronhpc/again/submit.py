@@ -318,7 +318,7 @@ class _Again:
         if reason := self._ended():
             return self._end(reason)
         last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
-        self.record.no_next = last and f"last piece: {last}"
+        self.record = replace(self.record, no_next=last and f"last piece: {last}")
         decisions = [*self.decisions, *([] if last else self._submit(key))]
         series_records.save(self.site.paths.state, self.record)
         return self._answer(self._carry_out(decisions), key, last)
@@ -326,7 +326,7 @@ class _Again:
     def note_trouble(self, error: Exception) -> None:
         """For `status`: the series ends against its rules, unless another try goes through."""
         if self.record.seen == self.job_id:  # else it is no piece of it
-            self.record.trouble = str(error)
+            self.record = replace(self.record, trouble=str(error))
             with suppress(OSError):
                 series_records.save(self.site.paths.state, self.record)
 
@@ -349,44 +349,54 @@ class _Again:
 
     def _refresh(self) -> None:
         """What this piece, the script as it is now and the command line say."""
-        record, details = self.record, self.details
+        record, asked, details = self.record, self.asked, self.details
         header = self._header(record.script)
         if record.seen != self.job_id:  # a requeued piece is no further run
-            if self.key is None:
-                self._begin(header)
-            record.runs += 1
-            record.seen, record.at = self.job_id, self.now
-            record.next_slot = 0
+            record = self._begun(header) if self.key is None else record
             log = log_path(details)
-            record.logs = (*record.logs, (self.job_id, log))[-_KEPT_ENDS:] if log else record.logs
-        if self.asked.arguments is not None:
-            record.arguments = tuple(self.asked.arguments)
-        record.trouble = ""
-        record.given = tuple(self.asked.options)
-        record.rules, record.unknown_rules = self.asked.rules, ()
-        record.workdir, record.job_name = details.get("WorkDir", record.workdir), details.get("JobName", self.name)
-        record.comment = header.value("comment") or ""
+            logs = (*record.logs, (self.job_id, log))[-_KEPT_ENDS:] if log else record.logs
+            record = replace(record, runs=record.runs + 1, seen=self.job_id, at=self.now, next_slot=0, logs=logs)
+            self.record = record
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
-        record.submitted = tuple(merged(own, record.options, record.given, record.overruled))
+        self.record = replace(
+            record,
+            arguments=record.arguments if asked.arguments is None else tuple(asked.arguments),
+            trouble="",
+            given=tuple(asked.options),
+            rules=asked.rules,
+            unknown_rules=(),
+            workdir=details.get("WorkDir", record.workdir),
+            job_name=details.get("JobName", self.name),
+            comment=header.value("comment") or "",
+            submitted=tuple(merged(own, record.options, asked.options, record.overruled)),
+        )
 
-    def _begin(self, header: Header) -> None:
+    def _begun(self, header: Header) -> series_records.Record:
         """Started by hand: a new series, which keeps what its command line asked for."""
         if header.value("array") is not None or self.details.get("ArrayJobId"):
             line = directive(self.site.batch.dialect, "array", "1-10%1")
             raise NoSeries(f"an array cannot queue itself: write {line}, whose tasks follow each other")
         if self.details.get("HetJobId") or any(option.component for option in header.options):
             raise NoSeries("a job of several components (hetjob) cannot queue itself")
-        record, own = self.record, {option.name: option.value for option in header.options}
+        own = {option.name: option.value for option in header.options}
         given = {**told_by_slurm(self.details, own), **self._logs_of_command_line(own)}
-        record.runs, record.ran, record.first, record.arguments, record.logs = 0, (), self.job_id, (), ()
-        record.options = tuple(option_text(name, value) for name, value in given.items())
-        record.overruled = {name: own[name] or "" for name in given if name in own}
+        record = replace(
+            self.record,
+            runs=0,
+            ran=(),
+            first=self.job_id,
+            arguments=(),
+            logs=(),
+            options=tuple(option_text(name, value) for name, value in given.items()),
+            overruled={name: own[name] or "" for name in given if name in own},
+        )
         lost = [f"--{name}" for name in NOT_KEPT if name not in {*own, *given}]
         lacking = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""
         if not tells(self.details):
             lacking = f", as {self.site.batch.dialect.title} does not tell it: write options into the script"
         kept = shlex.join(record.options) or "nothing that the script does not say itself"
         self.lines.append(f"kept of the command line: {kept}{lacking}")
+        return record
 
     def _logs_of_command_line(self, own: Mapping[str, str | None]) -> dict[str, str]:
         """Where the command line sends the log; later pieces go on in it, as nobody knows what it said of that."""
@@ -456,7 +466,7 @@ class _Again:
         """The same however often this piece asks: a requeue, or a second copy of it, finds the claim."""
         if not self.record.next_slot:
             own = self.key.slot if self.key is not None else 0
-            self.record.next_slot = pieces.next_slot(self.asked.rules, own, self.now)
+            self.record = replace(self.record, next_slot=pieces.next_slot(self.asked.rules, own, self.now))
         return Key(entry_id(self.name), self.record.next_slot)
 
     def _ended(self) -> str:
@@ -476,7 +486,7 @@ class _Again:
             return
         with suppress(BatchError):
             if job_end := self.site.batch.job_ends([first], self.now - _LONGEST).by_id.get(first):
-                self.record.ran = (pieces.Ran.of(first, job_end), *self.record.ran)
+                self.record = replace(self.record, ran=(pieces.Ran.of(first, job_end), *self.record.ran))
 
     def _ends(self, decisions: Iterable[Decision]) -> list[pieces.Ran]:
         """The pieces that these finish, oldest first."""
@@ -502,13 +512,13 @@ class _Again:
         recorded = record(self.site, Reading(self.world, self.memory), plan, outcomes)
         self.lines += map(str, recorded.problems)
         ended = self._ends(outcome.decision for outcome in outcomes if outcome.done is Done.OK)
-        self.record.ran = (*self.record.ran, *ended)[-_KEPT_ENDS:]
+        self.record = replace(self.record, ran=(*self.record.ran, *ended)[-_KEPT_ENDS:])
         series_records.save(self.site.paths.state, self.record)
         return outcomes
 
     def _end(self, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
-        self.record.no_next = reason
+        self.record = replace(self.record, no_next=reason)
         waiting = [job.id for job in self._mine() if job.pending]
         self._carry_out([d for d in self.decisions if isinstance(d, Finish)])
         if waiting:

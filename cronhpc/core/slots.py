@@ -80,7 +80,7 @@ def holds(world: World, row: Submit) -> str:
     return text_key(row.entry) if ahead else ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Due:
     """`slots` are due now, oldest first; `missed` collapses those that will not run; `next` is the first one later."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One series. `options` are those of the first command line, `given` those passed to `again`."""
 

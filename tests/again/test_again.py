@@ -577,10 +577,9 @@ def home(tmp_path: Path) -> Home:
     environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": f"{tmp_path}/state", "PATH": "/nowhere"}
     site = open_series_site(None, "local", environ)
     (tmp_path / "tr.log").write_text("epoch 1\n")
-    known = series_records.Record(
-        "tr", f"{tmp_path}/tr.slurm", str(tmp_path), AFTER, seen="7", job_name="tr", at=NOW, runs=3
-    )
-    known.logs = (("6", f"{tmp_path}/gone.log"), ("7", f"{tmp_path}/tr.log"))
+    logs = (("6", f"{tmp_path}/gone.log"), ("7", f"{tmp_path}/tr.log"))
+    script, folder = f"{tmp_path}/tr.slurm", str(tmp_path)
+    known = series_records.Record("tr", script, folder, AFTER, seen="7", job_name="tr", at=NOW, runs=3, logs=logs)
     series_records.save(site.paths.state, known)
     return Home(environ, known)
 
