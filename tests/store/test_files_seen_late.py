@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import ClaimState, EntryState, Key, LinkKind, LinkRecord, Problem, Started, Way
+from cronhpc.engine import read_entries
+from cronhpc.engine.site import open_site
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths, is_listed, read_json, read_listed
@@ -190,3 +192,23 @@ def test_a_link_looks_again_where_the_disk_gave_no_answer(
     monkeypatch.setattr("cronhpc.engine.read.store_memory.load", stale)
     said = shell("tick", *words)
     assert (said.code, "Stale file handle" in said.err) == (code, True)
+
+
+def test_a_listing_may_miss_a_script_once_and_of_one_that_is_missed_again_the_entry_goes(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.drop("cron.d/a.slurm", "#CRON @daily\ntrue")
+
+    def look(*, misses: bool = False) -> list[str | None]:
+        """The entries' problems, at a look that keeps what it has found for the next."""
+        site = open_site(str(shell.cron), None, shell.environ)
+        with monkeypatch.context() as patch:
+            if misses:
+                patch.setattr(read_entries, "scan", lambda *_: entries.Scan())
+            looked = read_entries.read_entries(site, later())
+        site.cache.keep("files", looked.parsed)
+        site.cache.save()
+        return [each.problem.code if each.problem else None for each in looked.entries]
+
+    looks = [look(), look(misses=True), look(), look(misses=True), look(misses=True)]
+    assert looks == [[None], ["E311"], [None], ["E311"], []]
