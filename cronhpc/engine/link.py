@@ -53,16 +53,16 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     """
     has = {name for name, _ in site.settings.sbatch}
     options = options_kept(environ, site.batch.dialect)
-    wanted = {f"sbatch.{name}": value for name, value in options.items() if name not in has}
+    wanted = {name: value for name, value in options.items() if name not in has}
     if not wanted:
         return site, []
     from cronhpc.store.settings import put
 
-    put(site.paths.settings, wanted)
-    kept = ", ".join(f"{key}: {value}" for key, value in wanted.items())
-    added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
+    rows = {f"sbatch.{name}": value for name, value in wanted.items()}
+    put(site.paths.settings, rows)
+    kept = ", ".join(f"{key}: {value}" for key, value in rows.items())
     begins = next(iter(site.batch.dialect.options)).partition("_")[0]
-    settings = replace(site.settings, sbatch=(*site.settings.sbatch, *added))
+    settings = replace(site.settings, sbatch=(*site.settings.sbatch, *wanted.items()))
     return replace(site, settings=settings), [f"kept from your {begins}_ variables, in {MARKER}: {kept}"]
 
 

@@ -226,7 +226,7 @@ class _Keeper:
         elif isinstance(decision, model.Wait):
             due = decision.slot is not None and decision.slot <= self.world.now
             if due and not self.world.call.only and decision.reason is not Reason.NOT_DUE:
-                self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
+                self._due_still(decision.entry.name, ": ".join(filter(None, (decision.reason, decision.detail))))
         elif isinstance(decision, model.Finish) and outcome.done is Done.OK:
             claim = self.world.claimed().get(decision.key)
             job_id = claim.job_id if claim and claim.job_id else decision.job_id

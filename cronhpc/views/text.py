@@ -116,7 +116,7 @@ def size(count_of_bytes: int) -> str:
 
 def listed(parts: list[str], last: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return f" {last} ".join(", ".join(parts).rsplit(", ", 1)) if len(parts) > 1 else "".join(parts)
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
 def jobs_of_it(ids: Sequence[str], singular: str, plural: str) -> str:
