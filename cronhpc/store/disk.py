@@ -110,9 +110,12 @@ _HERE = -100  # AT_FDCWD
 
 
 def closed(paths: Paths) -> Iterator[Problem]:
-    """Folders of the cron directory in which this user, and so a tick, can make nothing."""
+    """Folders of the cron directory in which this user, and so a tick, can make nothing.
+
+    What lies in one that cannot be entered is not told besides.
+    """
     for folder in (paths.root, paths.state, paths.claims, paths.history, paths.scheduler, paths.log):
-        if folder.is_dir() and not os.access(folder, _ALL, effective_ids=True):
+        if os.path.isdir(folder) and not os.access(folder, _ALL, effective_ids=True):
             what = f"you cannot write in {folder}: no tick can record what it does there."
             fix = f"chmod u+rwx {word(str(folder))}; or see whether what it lies on is mounted read-only."
             yield Problem("E330", what, fix)

@@ -86,9 +86,11 @@ def test_a_folder_that_is_not_there_yet_is_looked_at_by_the_one_above(tmp_path: 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="root may write anywhere, and another user is needed")
-def test_folders_in_which_a_tick_could_make_nothing_are_named(tmp_path: Path) -> None:
-    for name, mode in ((".", 0o700), ("state", 0o500), ("scheduler", 0o300), ("log", 0o700)):
-        (tmp_path / name).mkdir(mode=mode, exist_ok=True)
+@pytest.mark.parametrize("closed_to", [0o500, 0o600, 0], ids=["it can be listed", "not be entered", "not even listed"])
+def test_folders_in_which_a_tick_could_make_nothing_are_named(tmp_path: Path, closed_to: int) -> None:
+    modes = {".": 0o700, "state/claims": 0o700, "state": closed_to, "scheduler": 0o300, "log": 0o700}
+    for name, mode in modes.items():
+        (tmp_path / name).mkdir(mode=mode, exist_ok=True, parents=True)
         (tmp_path / name).chmod(mode)
         os.chown(tmp_path / name, 54321, 54321)
     for folder in (tmp_path, *tmp_path.parents):
