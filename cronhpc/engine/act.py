@@ -180,11 +180,14 @@ class Actor:
                 exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
             )
         except AtSubmitLimit as error:
-            if link.kind is not LinkKind.SPARE and not link.again:
+            from cronhpc.engine.link import comes_again
+
+            again = link.again if link.again and comes_again(self.site.paths) else ""
+            if link.kind is not LinkKind.SPARE and not again:
                 raise
             self.progress.failed(error)
-            if link.again:  # its text reads there when to come
-                self._remember_link(link.again, own)
+            if again:  # its text reads there when to come
+                self._remember_link(again, own)
             # a site that takes two jobs at a time: it goes on without a spare
             return Outcome(link, Done.REFUSED, error.text, obstacle=Obstacle.SUBMIT_LIMIT)
         if self.world.chain.drops_begin:

@@ -174,6 +174,11 @@ def is_whole(paths: Paths) -> bool:
     return bool(mark) and _mark(text.replace(f"\nfingerprint={mark}\n", _BLANK, 1)) == mark
 
 
+def comes_again(paths: Paths) -> bool:
+    """Whether links of that text put themselves back into the queue: earlier versions' do not. Raises OSError."""
+    return b"begin_again" in (read_bytes(paths.script) or b"")
+
+
 def write_script(paths: Paths, text: str) -> None:
     """Raises OSError."""
     paths.scheduler.mkdir(mode=0o755, exist_ok=True)

@@ -375,7 +375,7 @@ class _Keeper:
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
-                again = decision.again if outcome.obstacle is model.Obstacle.SUBMIT_LIMIT else ""
+                again = decision.again if outcome.done is Done.REFUSED else ""
                 links[decision.kind] = outcome.job_id or again or links[decision.kind]
                 full = full or again != ""
                 if decision.kind is LinkKind.SPARE and outcome.done in {

@@ -15,7 +15,6 @@ from cronhpc.core.model import (
     LeaveChain,
     LinkKind,
     MoveLink,
-    Obstacle,
     Reason,
     Result,
     Submit,
@@ -45,7 +44,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, ticked: bool
     full_since = world.kept.full_since
     for outcome in outcomes:
         decision = outcome.decision
-        if isinstance(decision, SubmitLink) and decision.again and outcome.obstacle is Obstacle.SUBMIT_LIMIT:
+        if isinstance(decision, SubmitLink) and decision.again and outcome.done is Done.REFUSED:
             known[decision.kind], full_since = Link(decision.again, decision.at, ""), full_since or world.now
         if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
             job = outcome.job_id or (decision.job_id if isinstance(decision, MoveLink) else None)

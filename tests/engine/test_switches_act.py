@@ -47,6 +47,7 @@ from cronhpc.core.model import (
 from cronhpc.drivers import start
 from cronhpc.engine import init, submit
 from cronhpc.engine.act import Actor
+from cronhpc.engine.link import template
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, directory_id, open_site
 from cronhpc.script.dialect import SLURM
@@ -479,6 +480,10 @@ def test_since_when_a_limit_leaves_no_place_is_kept_until_another_link_has_found
 
     full = Fake([link(7, "RUNNING")])
     full.fails = {"submit": AtSubmitLimit("QOSMaxSubmitJobPerUserLimit")}
+    site.paths.script.write_text("sbatch --begin=uts$at\n")
+    assert full_since(now, full, "7") == 0, "a text of an earlier version: it ends with this link"
+    assert scheduler.links(site.paths) == {}
+    site.paths.script.write_text(template("slurm"))
     assert full_since(now, full, "7") == now
     assert scheduler.links(site.paths)["7"].slot > now, "its text reads there when to come"
     assert full_since(now + 60, Fake([link(7, "PENDING")]), "") == now
