@@ -226,6 +226,7 @@ def test_a_link_submits_its_successor_for(situation: Situation, begins: list[str
 
 OTHERS_NAME = f"71|PENDING|abc-job|BeginTime|N/A|{NOON - HOUR}|proj=abc"  # as a site has changed a link
 OWN_COPY = f"/var/spool/slurmd/job00070/slurm_script {NOON + HOUR} link 0 "  # its command: no site changes that
+WAITS = f"cronhpc={ID}/link {NOON + HOUR} f00d"
 
 
 @pytest.mark.parametrize(
@@ -237,6 +238,23 @@ OWN_COPY = f"/var/spool/slurmd/job00070/slurm_script {NOON + HOUR} link 0 "  # i
         ),
         pytest.param({}, [ME, OTHERS_NAME], ["13:00"], id="nobody's"),
         pytest.param({}, [ME, f"{OTHERS_NAME}|{OWN_COPY} {ID}/f00d"], [], id="known by its arguments"),
+        *(
+            pytest.param({}, [ME, f"{OTHERS_NAME}, {WAITS}|{copy} {ID}/f00d"], [], id=f"and its comment is kept{more}")
+            for copy, more in ((OWN_COPY, ""), (OWN_COPY.replace(" link ", " spare "), "; it was a spare once"))
+        ),
+        pytest.param(
+            {71: f"link {NOON + HOUR} f00d {NOON}"},
+            [ME, f"{OTHERS_NAME}|{OWN_COPY.replace(' link ', ' spare ')} {ID}/f00d"],
+            [],
+            id="its record says that it is none any more",
+        ),
+        pytest.param(
+            {},
+            [ME, f"{OTHERS_NAME.replace('abc-job', LINK)}|{OWN_COPY.replace(' link ', ' spare ')} {ID}/f00d"],
+            [],
+            id="and so does its name",
+        ),
+        pytest.param({}, [ME, f"{OTHERS_NAME}, {WAITS}|/w/train.sh"], ["13:00"], id="its comment is copied"),
         pytest.param({}, [ME, f"{OTHERS_NAME}|{OWN_COPY} ab12ce/f00d"], ["13:00"], id="another directory's"),
         pytest.param(
             {JOB: f"link {NOON - 30 * MINUTE} f00d {NOON}"},
