@@ -380,6 +380,7 @@ def test_a_link_that_finds_no_place_for_a_successor_comes_again_in_its_own(
         assert _clock(int((scheduler_ / "links" / str(JOB)).read_text().split()[1])) == at
     else:
         assert not (scheduler_ / "successor").exists() or situation.then == TAKEN
+        assert ("or: cronhpc start --dir" in said) == (situation.then != TAKEN), "what is left to do is said"
 
 
 def test_a_link_that_was_stopped_meanwhile_does_not_come_again(stand: Stand) -> None:
