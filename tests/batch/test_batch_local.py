@@ -491,6 +491,18 @@ def test_a_job_that_is_cancelled_while_it_waits_is_so_by_one_step(
     assert (bench.job(job_id).ended, bench.local.job_ends([job_id], 0).cancelled_by.get(job_id)) == (ended, os.getuid())
 
 
+@pytest.mark.processes
+def test_a_job_does_not_begin_while_its_machine_is_shut_down(bench: Bench) -> None:
+    """Its supervisor was told before its first sleep: it began the script, ended it, and the run was lost."""
+    folder = f"{bench.folder}/local/jobs/{bench.submit('true', held=True)}"
+    sv.write(folder, "plan.json", {**PLAN, "held": False})
+    argv = [sys.executable, "-I", "-S", sv.__file__, folder]
+    pid = os.posix_spawn(argv[0], argv, {}, setsigmask=[signal.SIGTERM])
+    os.kill(pid, signal.SIGTERM)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert not Path(folder, "fate").exists()
+
+
 def test_a_submission_that_a_full_disk_does_not_take_leaves_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

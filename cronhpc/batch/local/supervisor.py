@@ -138,13 +138,18 @@ class Alarm:
         for number in _AWAITED:
             signal.signal(number, signal.SIG_DFL)  # whatever our parent ignored
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        self.shut_down = False
+        self._told = False
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether the machine is, also where no sleep has ended by that so far."""
+        return self._told or signal.SIGTERM in signal.sigpending()
 
     def sleep(self, seconds: float) -> None:
         """Wait at most `seconds`."""
         came = signal.sigtimedwait(_AWAITED, max(seconds, 0))
         if came and came.si_signo == signal.SIGTERM:
-            self.shut_down = True
+            self._told = True
 
 
 def wait_for_start(folder: str, alarm: Alarm) -> bool:
