@@ -123,7 +123,10 @@ OF_FILES = {
     "E320": Code(
         "a folder of switches cannot be listed, or is not the one meant: nothing is submitted", "Correct kill.also."
     ),
-    "E330": Code("state/ cannot be written: nothing submitted is forgotten", "Make room, or fix the quota."),
+    "E330": Code(
+        "state/, or another folder that ticks write in, cannot be written: nothing submitted is forgotten",
+        "Make room, fix the quota, or its permissions.",
+    ),
     "E331": Code("the disk is full: nothing can be submitted or recorded", "Make room, or fix the quota."),
     "W332": Code("state/entries.json was cut off: results, streaks and suspensions are forgotten", "Nothing."),
     "W333": Code("the environment that runs get was cut off, or is of no use: they get the tick's", "`cronhpc start`"),
