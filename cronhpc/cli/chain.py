@@ -260,7 +260,8 @@ def _link_facts(outcome: Outcome) -> Facts:
 
 def _start_words(started: Started, style: Style) -> Iterator[str]:
     yield from _done(started, style)
-    if started.outcomes and all(each.done is not Done.OK for each in started.outcomes):
+    links = [each for each in started.outcomes if isinstance(each.decision, KeepLink | MoveLink | SubmitLink)]
+    if links and all(each.done is not Done.OK for each in links):
         yield "no scheduler job was submitted; when that has changed: " + command("start")
     else:
         yield "see: " + command("status")

@@ -7,13 +7,32 @@ import copy
 import json
 import re
 import shlex
+from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cronhpc.cli import chain
 from cronhpc.cli.commands import present
-from cronhpc.core.model import Advice, CronhpcError, Problem, StateError, command, joined, text_of, texts_of
+from cronhpc.core.model import (
+    Advice,
+    CronhpcError,
+    Done,
+    Key,
+    LinkKind,
+    Outcome,
+    Problem,
+    StateError,
+    SubmitLink,
+    Withdraw,
+    command,
+    joined,
+    text_of,
+    texts_of,
+)
+from cronhpc.drivers.start import Started
 from cronhpc.views import text
 from cronhpc.views.style import Style
 
@@ -129,3 +148,24 @@ def test_no_command_is_written_as_text(path: str) -> None:
     """It could not name its directory: write command("run", name)."""
     found = [f"{line}: {said}" for line, said in _texts(ast.parse((ROOT / path).read_text())) if _AS_TEXT.search(said)]
     assert found == []
+
+
+_LIMIT = [Outcome(SubmitLink(kind, 1795784840, "there is none"), Done.REFUSED, "limit") for kind in LinkKind]
+_BACK = Outcome(Withdraw(Key("a", 1795794840), "a", "5", "ticks come otherwise", drops=True), Done.OK)
+_NONE = ["no scheduler job was submitted; when that has changed: cronhpc start"]
+_STANDS = ["see: cronhpc status", "undo: cronhpc stop"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "last"),
+    [
+        pytest.param(_LIMIT, _NONE, id="no place for a link"),
+        pytest.param([_BACK, *_LIMIT], _NONE, id="… though runs that waited ahead were taken back"),
+        pytest.param([replace(_LIMIT[0], done=Done.OK, job_id="7"), _LIMIT[1]], _STANDS, id="a link, and no spare"),
+        pytest.param([], _STANDS, id="ticks that come without a link"),
+    ],
+)
+def test_start_says_how_to_undo_it_where_it_has_done_something(outcomes: list[Outcome], last: list[str]) -> None:
+    told = [str(each) for each in chain._start_words(Started(tuple(outcomes)), Style(1795784840, UTC))]
+    assert told[-len(last) :] == last
+    assert {*_NONE, *_STANDS} & {*told} == {*last}
