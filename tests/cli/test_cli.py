@@ -821,6 +821,7 @@ def test_a_kill_that_a_daemon_was_quicker_with_names_the_jobs_that_it_ended(
     now = later()
     shell("run", "sleeper", now=now)
     job_id = str(shell("status", "--json", now=now).json["entries"][0]["runs"][0]["job"])
+    assert _polled(lambda: shell("status", "--json", now=now).json["entries"][0]["runs"][0]["state"] == "RUNNING")
 
     def seen_by_a_daemon(*arguments: Any) -> bool:
         made = set_switch(*arguments)
