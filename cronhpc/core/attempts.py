@@ -292,10 +292,10 @@ def decide(world: World) -> Iterator[Decision]:
             rows = [*records(world).rows_of(claim)]
             if rows or claim.job_id not in absent:
                 yield from _with_id(world, claim, entry, rows)
-        yield from _twins(claim, by_key.pop(claim.key, []))
+        yield from _twins(claim, entry, by_key.pop(claim.key, []))
     for key, jobs in by_key.items():
-        why = "its slot was dealt with meanwhile; this job came late, still held"
-        yield from (Cancel(job.id, why, key=key) for job in jobs if job.held)
+        why, entry = "its slot was dealt with meanwhile; this job came late, still held", entries.get(key.entry)
+        yield from (Cancel(job.id, why, key=key, name=entry.name if entry else "") for job in jobs if job.held)
 
 
 def unended(world: World, key: Key) -> str:
@@ -333,13 +333,14 @@ def _by_key(world: World) -> dict[Key, list[Job]]:
     return by_key
 
 
-def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
+def _twins(claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
     """Held jobs with this attempt's token beside the recorded one."""
     if claim.state is ClaimState.CLAIMED:
         return  # _without_id has dealt with them
+    why, name = f"a twin of job {claim.job_id or 'that has ended'}", entry.name if entry else claim.name
     for job in jobs:
         if job.held and job.id != claim.job_id:
-            yield Cancel(job.id, f"a twin of job {claim.job_id or 'that has ended'}", key=claim.key, name=claim.name)
+            yield Cancel(job.id, why, key=claim.key, name=name)
 
 
 def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:

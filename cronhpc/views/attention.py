@@ -311,7 +311,7 @@ def _could_not(known: Status) -> Iterator[Notice]:
 
 
 def _whom(row: Trouble) -> str:
-    return row.entry or ("chain" if row.link else row.switch or f"job {row.job}")
+    return row.entry or ("chain" if row.link else row.switch or (f"job {row.job}" if row.job else "pause"))
 
 
 def _of_directory(problem: Problem) -> Notice:

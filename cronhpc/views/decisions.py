@@ -231,10 +231,18 @@ def could_not(row: Trouble) -> tuple[str, str]:
 
 _COULD_NOT: dict[str, tuple[str, str]] = {
     Kind.SUBMIT: ("", "could not be submitted"),
+    Kind.SKIP: ("its slot", "could not be recorded"),
+    Kind.ADOPT: ("its job", "could not be recorded"),
+    Kind.RELEASE: ("its job", "could not be released"),
+    Kind.CANCEL: ("its job", "could not be cancelled"),
+    Kind.WITHDRAW: ("its job", "could not be taken back"),
+    Kind.FINISH: ("its end", "could not be recorded"),
     Kind.SUBMIT_LINK: ("no scheduler job", "could be submitted"),
     Kind.MOVE_LINK: ("the scheduler job", "could not be moved"),
+    Kind.CANCEL_LINK: ("a scheduler job", "could not be cancelled"),
     Kind.STOP: ("its jobs", "could not be cancelled"),
-    Kind.RELEASE: ("its job", "could not be released"),
+    Kind.HOLD: ("its jobs", "could not be held"),
+    Kind.UNHOLD: ("jobs that wait", "could not be released"),
 }
 
 

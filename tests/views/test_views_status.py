@@ -12,6 +12,7 @@ import pytest
 from cronhpc.core.model import (
     Accounting,
     Call,
+    Cancel,
     CatchUp,
     ChainFacts,
     Claim,
@@ -39,6 +40,7 @@ from cronhpc.core.model import (
     Switch,
     Switches,
     SwitchKind,
+    Unhold,
     Wait,
     Way,
     World,
@@ -48,6 +50,7 @@ from cronhpc.core.model import (
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import text_key
 from cronhpc.views import attention, explain, status, text
+from cronhpc.views.decisions import Kind
 from cronhpc.views.facts import Trouble, as_json, of_json
 from cronhpc.views.runs import unfinished
 from cronhpc.views.screen import render
@@ -960,28 +963,68 @@ def test_what_a_tick_could_not_do_for_a_switch_is_said_no_more_once_that_is_lift
     assert [row.switch for row in known.trouble] == ["backup"]
 
 
-@pytest.mark.parametrize(
-    ("decision", "sentence"),
-    [
-        ("submit", "It could not be submitted: no (at today 14:07)."),
-        ("stop", "Its jobs could not be cancelled: no (at today 14:07)."),
-    ],
-    ids=["a submission", "a switch"],
-)
+COULD_NOT = {
+    Kind.SUBMIT: "It could not be submitted",
+    Kind.SKIP: "Its slot could not be recorded",
+    Kind.ADOPT: "Its job could not be recorded",
+    Kind.RELEASE: "Its job could not be released",
+    Kind.CANCEL: "Its job could not be cancelled",
+    Kind.WITHDRAW: "Its job could not be taken back",
+    Kind.FINISH: "Its end could not be recorded",
+    Kind.STOP: "Its jobs could not be cancelled",
+    Kind.HOLD: "Its jobs could not be held",
+}
+NONE_S = {Kind.SUBMIT_LINK, Kind.MOVE_LINK, Kind.CANCEL_LINK, Kind.UNHOLD}  # no entry's
+NEVER_FAIL = {Kind.WAIT, Kind.KEEP_LINK, Kind.LEAVE_CHAIN}  # nothing is done
+
+
+@pytest.mark.parametrize(("decision", "sentence"), COULD_NOT.items(), ids=COULD_NOT)
 def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(decision: str, sentence: str) -> None:
+    assert set(Kind) == {*COULD_NOT, *NONE_S, *NEVER_FAIL}
     known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="no"))
     known = replace(known, trouble=(replace(known.trouble[0], decision=decision),))
-    assert sentence in explain.render(known.entries[0], known, None, style())
+    assert f"{sentence}: no (at today 14:07)." in explain.render(known.entries[0], known, None, style())
 
 
-def test_what_a_tick_could_not_do_with_an_entry_s_job_is_told_of_the_entry_whatever_its_name() -> None:
-    key = Key(entry_id("größe"), at("14:00"))
-    claim = Claim(key, ClaimState.RELEASING, job_id="4800", name="größe", at=at("14:00"))
-    world = with_entry(entry("größe"), claims=(claim,), queue=Queue((job("4800", str(key), at("14:00")),)))
-    failed = [Outcome(each, Done.PASSING, "no") for each in plan(world).decisions if isinstance(each, Release)]
-    known = status.facts(world, plan(world), {}, ABOUT, outcomes=failed)
-    assert "Its job could not be released: no" in explain.render(known.entries[0], known, None, style())
-    assert "größe  its job could not be released: no" in render(known, style())
+def test_that_jobs_could_not_be_released_when_their_pause_was_over_is_a_sentence_too() -> None:
+    failed = [Outcome(Unhold((RUNS[1],)), Done.PASSING, "no")]
+    shown = render(status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=failed), style())
+    assert "  pause  jobs that wait could not be released: no, at today 14:07" in shown
+
+
+_ODD = Key(entry_id("größe"), at("14:00"))
+_HELD = replace(job("4801", str(_ODD), at("14:00")), **waits_for("JobHeldUser"))
+
+
+@pytest.mark.parametrize(
+    ("claims", "jobs", "words"),
+    [
+        pytest.param(
+            (Claim(_ODD, ClaimState.RELEASING, job_id="4800", name="größe", at=at("14:00")),),
+            (job("4800", str(_ODD), at("14:00")),),
+            "its job could not be released: no",
+            id="a run whose job is to be released",
+        ),
+        pytest.param(
+            (Claim(_ODD, ClaimState.FINISHED, at=at("14:00")),),
+            (_HELD,),
+            "its job could not be cancelled: no",
+            id="a twin of one that ended",
+        ),
+        pytest.param(
+            (), (_HELD,), "its job could not be cancelled: no", id="a job that came late, of a run that is forgotten"
+        ),
+    ],
+)
+def test_what_a_tick_could_not_do_with_an_entry_s_job_is_told_of_the_entry_whatever_its_name(
+    claims: tuple[Claim, ...], jobs: tuple[Job, ...], words: str
+) -> None:
+    states = {"größe": EntryState(watermark=at("14:00"))}
+    world = replace(with_entry(entry("größe"), claims=claims, queue=Queue(jobs)), states=states)
+    failed = [Outcome(d, Done.PASSING, "no") for d in plan(world).decisions if isinstance(d, Release | Cancel)]
+    known = status.facts(world, plan(world), states, ABOUT, outcomes=failed)
+    assert words.capitalize() in explain.render(known.entries[0], known, None, style())
+    assert f"größe  {words}" in render(known, style())
 
 
 def test_an_entry_that_was_refused_is_told_once() -> None:
