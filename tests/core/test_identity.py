@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.chain import Links
-from cronhpc.core.identity import records
+from cronhpc.core.identity import other_marks, records
 from cronhpc.core.model import (
     Cancel,
     Claim,
@@ -267,3 +267,10 @@ def test_a_later_piece_whose_comment_is_its_scripts_own_is_its_claims_and_lives(
     one = world("14:30", jobs=(piece,), claims=(made,), series=(series,), job_ends={})
     assert records(one).key(piece) == made.key
     assert not [each for each in plan(one).decisions if isinstance(each, Finish)], "it runs"
+
+
+def test_links_of_other_cron_directories_are_the_live_ones_that_carry_another_ids_mark() -> None:
+    theirs, spare = replace(link(21, "16:00"), comment="cronhpc=ffffff/link x"), replace(link(22, "16:30", "spare"))
+    spare = replace(spare, comment="cronhpc=ffffff/spare x")
+    run, ended = job(23, comment=f"cronhpc=ffffff/{K}"), replace(theirs, id="24", state="COMPLETED")
+    assert other_marks((link(11, "16:00"), theirs, spare, run, ended), ID) == {"ffffff": (theirs, spare)}

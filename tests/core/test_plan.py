@@ -346,6 +346,14 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         one("12:00:10", entry(), state("11:00"), recent=((at("11:50") // 60, "", 2000),)),
         ["wait 12:00 over budget"],
     ),
+    "by submissions of the minute that the hour begins in": (
+        one("12:00:10", entry(), state("11:00"), recent=((at("11:00") // 60, "", 2000),)),
+        ["wait 12:00 over budget"],
+    ),
+    "by submissions of the minute before that: they do not count": (
+        one("12:00:10", entry(), state("11:00"), recent=((at("10:59") // 60, "", 2000),)),
+        ["submit 12:00"],
+    ),
     "the same slot's earlier try had no job: twenty such in the hour are no retries": (
         one(
             "12:00:10",

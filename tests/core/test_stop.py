@@ -506,6 +506,11 @@ VERDICTS: dict[str, tuple[World, JobEnd, tuple[Result, str]]] = {
         JobEnd(Result.FAILED, 143, 15, ended=at("14:00:01")),
         KILLED,
     ),
+    "in that very second": (
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
+        JobEnd(Result.FAILED, 143, 15, ended=at("14:00")),
+        KILLED,
+    ),
     "by such a signal before that": (
         on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
         JobEnd(Result.FAILED, 143, 15, ended=at("13:59:59")),

@@ -11,13 +11,27 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Ends, Unreachable
 from cronhpc.core import chain as core_chain
-from cronhpc.core.model import Job, JobEnd, LeaveChain, LinkKind, LinkRecord, Queue, Result, Started, Way, link_names
+from cronhpc.core.model import (
+    ClaimState,
+    Job,
+    JobEnd,
+    LeaveChain,
+    LinkKind,
+    LinkRecord,
+    Queue,
+    Result,
+    Started,
+    Way,
+    link_names,
+)
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
+from cronhpc.script.dialect import LSF, SLURM, Dialect
 from cronhpc.store import scheduler
+from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from tests.core.test_attempts import linked
-from tests.worlds import at, link
+from tests.worlds import at, key, link
 
 WAITS = {"JobState": "PENDING", "UserId": "me(1000)", "Reason": "BeginTime", "JobName": "cronhpc-x"}
 RUNS = {**WAITS, "JobState": "RUNNING", "Reason": "None"}
@@ -161,6 +175,54 @@ def test_a_link_that_nobody_remembers_has_ended_without_a_tick(left: str, found:
     assert {job_id: end.result for job_id, end in ends.items()} == found
     started = replace(w, chain=replace(w.chain, since=at("14:00")))
     assert read.with_ends_of_links(batch, started).chain.ended_badly == {}, "`stop` has cancelled it"
+
+
+BY_ROOT = JobEnd(Result.CANCELLED, ended=at("14:50"), submitted=at("14:00"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "end", "by", "word"),
+    [
+        pytest.param((), BY_ROOT, 0, "cancelled", id="gone from the list: an administrator cancelled it"),
+        pytest.param((link(11, "16:00", status="CANCELLED"),), BY_ROOT, 0, "cancelled", id="the list shows that"),
+        pytest.param((link(11, "16:00", status="RUNNING"),), BY_ROOT, 0, "", id="the list shows that it runs"),
+        pytest.param((link(11, "16:00", status="COMPLETED"),), BY_ROOT, 0, "", id="the list shows that it ended well"),
+        pytest.param((), BY_ROOT, 1000, "", id="its owner cancelled it"),
+        pytest.param((), replace(BY_ROOT, started=at("14:40")), 0, "", id="it had begun"),
+    ],
+)
+def test_that_somebody_else_cancelled_the_pending_link(
+    tmp_path: Path, listed: tuple[Job, ...], end: JobEnd, by: int, word: str
+) -> None:
+    batch = SimpleNamespace(job_ends=lambda *_: Ends({"11": end}, cancelled_by={"11": by}))
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, uid=1000)
+    w = linked(*listed)
+    w = replace(w, links={"11": replace(NEXT, at=at("14:00"))}, kept=replace(w.kept, successor="11"))
+    assert read._an_admins_word(site, w) == (word and "the pending link 11 was cancelled by root")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "step", "ago", "fresh"),
+    [
+        pytest.param(LSF, ClaimState.CLAIMED, 119, True, id="LSF, claimed two minutes ago: its job may show yet"),
+        pytest.param(LSF, ClaimState.CLAIMED, 120, False, id="longer ago: it would be shown"),
+        pytest.param(LSF, ClaimState.CLAIMED, -5, False, id="claimed by a clock that was ahead"),
+        pytest.param(LSF, ClaimState.SUBMITTED, 119, False, id="its id is recorded"),
+        pytest.param(SLURM, ClaimState.CLAIMED, 119, False, id="Slurm's queue has it at once"),
+    ],
+)
+def test_a_claim_without_an_answer_is_fresh_while_the_queue_may_leave_its_job_out(
+    tmp_path: Path, dialect: Dialect, step: ClaimState, ago: int, *, fresh: bool
+) -> None:
+    of, w = key("e", "14:00"), replace(linked(), dialect=dialect)
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    claims.make(of, "e", "another", w.now - ago)
+    if step is ClaimState.SUBMITTED:
+        claims.record(of, "7", w.now - ago)
+    batch: Any = SimpleNamespace(queue=lambda: Queue(()))
+    seen, _ = read.with_jobs(Paths(tmp_path), batch, w)
+    assert [(each.state, each.fresh) for each in seen.claims] == [(step, fresh)]
 
 
 def test_when_the_scheduler_was_started_is_kept_until_it_is_stopped(tmp_path: Path) -> None:

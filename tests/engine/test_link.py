@@ -802,3 +802,15 @@ def test_whose_commands_are_used_where_the_last_start_knew_others(
     site = open_site(str(tmp_path / "cron"), "local", {"PATH": str(tmp_path / "new")}, anew=anew)
     assert site.environment["PATH"] == str(tmp_path / expected)
     assert site.environment["SLURM_CONF"] == "/saved"
+
+
+def test_what_sbatch_variables_ask_for_goes_into_the_settings_unless_these_name_it(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    init.init(tmp_path / "cron", {"backend": "slurm", "timezone": "UTC", "sbatch.partition": "cpu"})
+    site = open_site(str(tmp_path / "cron"), None, environ)
+    asked = {"SBATCH_ACCOUNT": "abc", "SBATCH_PARTITION": "gpu"}
+    kept, lines = link.keep_options(site, environ | asked)
+    assert kept.settings.sbatch == (("partition", "cpu"), ("account", "abc"))
+    assert open_site(str(tmp_path / "cron"), None, environ).settings.sbatch == kept.settings.sbatch
+    assert lines == ["kept from your SBATCH_ variables, in cronhpc.yaml: sbatch.account: abc"]
+    assert link.keep_options(kept, environ | asked) == (kept, [])

@@ -6,13 +6,15 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cronhpc.core.model import Call, Done, Obstacle, Settings, SwitchKind
 from cronhpc.cron.values import replace
 from cronhpc.engine.read import read_world
-from cronhpc.engine.site import by_its_disks_clock, open_site
+from cronhpc.engine.site import by_its_disks_clock, open_site, reckoned
 from cronhpc.store import entries, files, switches
 from cronhpc.store.files import DiskClock, disk_clock
 from cronhpc.tick import Report, tick
@@ -55,6 +57,35 @@ def test_a_clock_that_is_minutes_off_is_told_and_one_that_is_far_off_is_not_coun
     looked = by_its_disks_clock(site, real())
     assert looked.disk_clock == DiskClock(used, 7)
     assert [each.code for each in looked.problems] == ["W362"] * told
+
+
+@pytest.mark.parametrize(
+    ("fits", "ahead", "doubt", "verified", "used", "told"),
+    [
+        pytest.param(True, 9000, False, False, 0, [], id="it fits the last tick: nobody is asked"),
+        pytest.param(False, 1800, False, True, 0, [], id="it does not: half an hour is no matter"),
+        pytest.param(False, 1801, False, True, 1801, ["W360"], id="it does not: more than that is"),
+        pytest.param(True, 60, True, True, 0, [], id="doubted: Slurm is asked, and a minute is no matter"),
+        pytest.param(True, 61, True, True, 61, ["W360"], id="doubted: more than that is"),
+    ],
+)
+def test_the_batch_systems_clock_is_asked_for(  # noqa: PLR0917 - a table's columns
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    fits: bool,  # noqa: FBT001 - a table's column
+    ahead: int,
+    doubt: bool,  # noqa: FBT001 - as above
+    verified: bool,  # noqa: FBT001 - as above
+    used: int,
+    told: list[str],
+) -> None:
+    now = real()
+    batch: Any = SimpleNamespace(clock=lambda: now + ahead)
+    site = replace(open_site(str(shell.cron), None, shell.environ), batch=batch)
+    monkeypatch.setattr("cronhpc.engine.site.expected", lambda _: (now - 60, now + 3600) if fits else None)
+    looked, counted = reckoned(site, now, doubt=doubt)
+    assert (looked.clock_verified, counted - now) == (verified, used)
+    assert [each.code for each in looked.problems] == told
 
 
 def test_where_slurm_has_corrected_this_machines_clock_files_are_dated_rightly_already(
