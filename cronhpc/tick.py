@@ -17,11 +17,9 @@ from cronhpc.core.model import SCHEDULED, Call, CronhpcError, Done, Outcome, Pla
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.engine.act import Actor
+from cronhpc.engine.act import run_pass
 from cronhpc.engine.read import read_world
-from cronhpc.engine.record import Recorded, record
 from cronhpc.engine.site import Site, by_its_disks_clock, of_other_cluster
-from cronhpc.engine.submit import Progress
 from cronhpc.logs.housekeeping import clean_when_due
 from cronhpc.store import lease
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from cronhpc.core.retention import Cleaned
+    from cronhpc.engine.record import Recorded
 _PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
 
 
@@ -73,9 +72,7 @@ def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
             chain = replace(reading.world.chain, lease_holder=str(holder))
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
-        progress = Progress(site, reading.world, looked)
-        outcomes = Actor(progress).carry_out(planned)
-        recorded = record(site, reading, planned, outcomes)
+        outcomes, recorded, progress = run_pass(site, reading, planned, looked)
         cleaned = _cleaned(site, reading.world) if call.whole else None
     lease_holder = str(holder) if holder is not None else ""
     of_page = _page_drawn(site, now) if call.whole else ()

@@ -39,12 +39,10 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.engine.act import Actor
+from cronhpc.engine.act import run_pass
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_job_ends, with_jobs, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
-from cronhpc.engine.record import record
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id, must_be_safe, site_here
-from cronhpc.engine.submit import Progress
 from cronhpc.script.dialect import option_text
 from cronhpc.script.sbatch_options import megabytes, time_limit
 from cronhpc.script.spelling import directive
@@ -508,8 +506,7 @@ class _Again:
 
     def _carry_out(self, decisions: Iterable[Decision]) -> tuple[Outcome, ...]:
         plan = Plan(tuple(decisions), self.now)
-        outcomes = Actor(Progress(self.site, self.world)).carry_out(plan)
-        recorded = record(self.site, Reading(self.world, self.memory), plan, outcomes)
+        outcomes, recorded, _ = run_pass(self.site, Reading(self.world, self.memory), plan)
         self.lines += map(str, recorded.problems)
         ended = self._ends(outcome.decision for outcome in outcomes if outcome.done is Done.OK)
         self.record = replace(self.record, ran=(*self.record.ran, *ended)[-_KEPT_ENDS:])

@@ -15,6 +15,7 @@ from cronhpc.core.chain import bad_nodes_text, comment_words, link_comment, link
 from cronhpc.core.model import Decision, Done, Job, LinkKind, LinkRecord, Obstacle, Outcome, Plan, token
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import grouped, replace
+from cronhpc.engine.record import record
 from cronhpc.engine.submit import Progress, Releaser, Submitter
 from cronhpc.store import scheduler, trust
 
@@ -23,13 +24,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
+    from cronhpc.engine.read import Reading
+    from cronhpc.engine.record import Recorded
+    from cronhpc.engine.site import Site
+
     Answer = TypeVar("Answer")
 
 _AT_ONCE = 64  # ends that are written between two looks at the disk
 
 
+def run_pass(
+    site: Site, reading: Reading, plan: Plan, looked: float | None = None
+) -> tuple[tuple[Outcome, ...], Recorded, Progress]:
+    """Carry the plan out and record it: one outcome for each decision. `looked`: the `elapsed` of the reading's now.
+
+    Raises OSError only where state/ itself cannot be written.
+    """
+    progress = Progress(site, reading.world, looked)
+    for step, rows in Actor(progress).steps(plan):
+        step(rows)
+    outcomes = progress.outcomes_of(plan)
+    return outcomes, record(site, reading, plan, outcomes), progress
+
+
 class Actor:
-    """Carries a plan out: `carry_out`. What came of it, and what it may still ask, is in its `progress`."""
+    """How a plan is carried out: `steps`. What came of it, and what it may still ask, is in its `progress`."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
@@ -40,8 +59,8 @@ class Actor:
         self.link_refused = ""
         self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
 
-    def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
-        """Every decision has one outcome. Raises OSError only where state/ itself cannot be written."""
+    def steps(self, plan: Plan) -> list[tuple[Callable[[Sequence[Any]], None], Sequence[Decision]]]:
+        """Begin the plan: what is to be done in which order, each step with its decisions."""
         steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[Any]], None]], ...] = (
             (model.Stop, partial(self._one_by_one, self._stop)),
             (model.Cancel, partial(self._one_by_one, self._cancel)),
@@ -58,13 +77,8 @@ class Actor:
         self.progress.begin(plan)
         self.link_refused = self._refused_link(plan)
         to_do = [d for d in plan.decisions if not isinstance(d, model.Wait)]
-        for kind, step in steps:
-            rows = [d for d in to_do if isinstance(d, kind)]
-            if rows:
-                step(rows)
-        done = {id(outcome.decision) for outcome in self.progress.outcomes}
-        self.progress.add(Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done)
-        return tuple(self.progress.outcomes)
+        by_step = ((step, [d for d in to_do if isinstance(d, kind)]) for kind, step in steps)
+        return [(step, rows) for step, rows in by_step if rows]
 
     def _one_by_one(self, step: Callable[..., Outcome | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
         """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.

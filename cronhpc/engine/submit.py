@@ -121,6 +121,11 @@ class Progress:
         """What came of some decisions."""
         self.outcomes.extend(outcomes)
 
+    def outcomes_of(self, plan: Plan) -> tuple[Outcome, ...]:
+        """All that came of `plan`: a decision of which nothing was noted is done."""
+        noted = {id(outcome.decision) for outcome in self.outcomes}
+        return (*self.outcomes, *(Outcome(d, Done.OK) for d in plan.decisions if id(d) not in noted))
+
     def note(
         self,
         decision: Decision,

@@ -21,7 +21,6 @@ from cronhpc.core.attempts import withdrawals
 from cronhpc.core.model import Call, Entry, Job, Key, Plan, Queue, Switches, Way, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_of
-from cronhpc.engine.act import Actor
 from cronhpc.engine.read import Reading, with_jobs
 from cronhpc.engine.record import _Keeper
 from cronhpc.engine.submit import Progress
@@ -31,6 +30,7 @@ from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
+from tests.engine.test_meanwhile import carried_out
 from tests.worlds import ID, WithoutAccounting, at, chain, entry, switch, waits_for
 
 BEGIN = at("00:00")
@@ -208,7 +208,7 @@ class Story:
             seen, memory = self.world()
             made = Plan(tuple(withdrawals(seen)), self.now) if to_stop else plan(seen)
             made = replace(made, decisions=tuple(d for d in made.decisions if not isinstance(d, CHAIN_KINDS)))
-            outcomes = Actor(StoryProgress(self, seen, seen.now - looked_at)).carry_out(made)
+            outcomes = carried_out(StoryProgress(self, seen, seen.now - looked_at), made)
             said = [f"{type(o.decision).__name__} {o.done.name} {o.detail}" for o in outcomes if o.done.name != "OK"]
             what = [repr_of(d) for d in made.decisions]
             self.log.append(f"{self.now - BEGIN} (saw {seen.now - BEGIN}): {what} {said}")

@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     JobEnd,
     Key,
     Obstacle,
+    Outcome,
     Plan,
     Queue,
     Reason,
@@ -262,6 +263,13 @@ SITUATIONS: dict[str, Situation] = {
 }
 
 
+def carried_out(progress: Progress, made: Plan) -> tuple[Outcome, ...]:
+    """A pass without its record."""
+    for step, rows in Actor(progress).steps(made):
+        step(rows)
+    return progress.outcomes_of(made)
+
+
 def on_disk(claims: Claims, of: Key, step: ClaimState, job_id: str | None) -> None:
     claims.make(of, "e", "another", at("13:59"))
     if job_id:
@@ -288,7 +296,7 @@ def test_what_has_gone_on_meanwhile_is_left_alone(
     with monkeypatch.context() as patched:
         if s.listed is not None:
             patched.setattr(os, "listdir", lambda _: list(s.listed or ()))
-        outcomes = Actor(Progress(site, world("14:05", claims=before))).carry_out(Plan(s.decisions, at("15:00")))
+        outcomes = carried_out(Progress(site, world("14:05", claims=before)), Plan(s.decisions, at("15:00")))
     assert " ".join(
         each.done.name.lower() for each in sorted(outcomes, key=lambda each: s.decisions.index(each.decision))
     ) == (s.expected)
@@ -306,7 +314,7 @@ def test_what_began_by_a_clock_that_is_ahead_has_had_its_turn_whoever_notes_its_
         claims.make(of.key, "e", "another", of.at)
         claims.record(of.key, "7", of.at)
         site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
-        Actor(Progress(site, world("14:02", claims=(of,)))).carry_out(Plan((Finish(of.key, "e", ended),), at("15:00")))
+        carried_out(Progress(site, world("14:02", claims=(of,))), Plan((Finish(of.key, "e", ended),), at("15:00")))
     assert [each.used_up == each.key.slot for each in claims.read(())] == [True, False], (
         "one that somebody let begin early has not"
     )
@@ -322,7 +330,7 @@ def test_an_end_that_the_disk_refuses_is_written_at_the_next_look_and_the_others
     ends = (Finish(K, "e", JobEnd(Result.OK)), Finish(OTHER, "e", JobEnd(Result.OK)))
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Batch((), None), host="login1", settings=Settings())
     before = (claim("e", "13:00", RELEASED, "7"), claim("e", "14:00", RELEASED, "8"))
-    outcomes = Actor(Progress(site, world("14:05", claims=before))).carry_out(Plan(ends, at("15:00")))
+    outcomes = carried_out(Progress(site, world("14:05", claims=before)), Plan(ends, at("15:00")))
     assert [(each.decision, each.done) for each in outcomes] == [(ends[0], Done.PASSING), (ends[1], Done.OK)]
     assert "Is a directory" in outcomes[0].detail
     assert sorted(path.name for path in claims.folder.iterdir()) == [str(OTHER), str(K), f"{K}.run"]
@@ -370,10 +378,9 @@ def test_while_a_run_is_being_taken_back(
     again = replace(ahead("14:30")[0], reason=Reason.AGAIN)
     plan = Plan((Withdraw(LATER, "e", "7", "edited"), again, *ahead("15:00", name="other")), at("15:00"))
     seen = replace(world("14:05", claims=(before,)), kept=SchedulerState(job_limit=int(at_limit)))
-    actor = Actor(Progress(site, seen))
     monkeypatch.setattr(Batch, "submit", lambda _, job: "8" if job.begin == at("14:30") else "9", raising=False)
     monkeypatch.setattr(Releaser, "release_held", lambda *_: None)
-    told = actor.carry_out(plan)
+    told = carried_out(Progress(site, seen), plan)
     assert [each.obstacle for each in told if isinstance(each.decision, Withdraw)] == [
         Obstacle.SHOWN if listed else None
     ]
@@ -462,9 +469,7 @@ def test_what_another_tick_records_while_a_job_taken_back_is_cancelled_stays(
     site.changes = SimpleNamespace(looked_at=lambda _: at("14:05"))
     monkeypatch.setattr(batch, "cancel", lambda *_, **__: claims.record(LATER, "8", at("14:05")))
     before = claim("e", "14:30", SUBMITTED, "7", holds="x")
-    (done,) = Actor(Progress(site, world("14:05", claims=(before,)))).carry_out(
-        Plan((Release(LATER, "7"),), at("15:00"))
-    )
+    (done,) = carried_out(Progress(site, world("14:05", claims=(before,))), Plan((Release(LATER, "7"),), at("15:00")))
     assert (done.done, claims.look([LATER])[LATER].job_id) == (Done.REFUSED, "8")
 
 
@@ -479,7 +484,7 @@ def test_a_slot_that_another_tick_has_claimed_meanwhile_is_not_passed_over(tmp_p
     missed = [Skip(entry(name), K.slot, Result.MISSED, Reason.MISSED, count=3) for name in ("e", "f")]
     early = Skip(entry(), at("13:20"), Result.MISSED, Reason.MISSED)
     seen = world("14:05", claims=(claim("e", "13:00", CLAIMED),))
-    outcomes = Actor(Progress(site, seen)).carry_out(Plan((*missed, early), at("15:00")))
+    outcomes = carried_out(Progress(site, seen), Plan((*missed, early), at("15:00")))
     assert {id(each.decision): each.done for each in outcomes} == {
         id(missed[0]): Done.REFUSED, id(missed[1]): Done.OK, id(early): Done.OK
     }  # fmt: skip
@@ -500,7 +505,7 @@ def test_a_tick_killed_after_an_end_and_before_its_record_loses_no_row_of_what_w
     site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=Refusing((), None), host="login1", settings=Settings())
     site.changes = SimpleNamespace(looked_at=lambda _: at("14:00"))
     seen = world("14:00:10", entry(output=False, error=False), states={"e": state("11:00")})
-    refused, missed = Actor(Progress(site, seen)).carry_out(plan(seen))[:2]
+    refused, missed = carried_out(Progress(site, seen), plan(seen))[:2]
     assert (refused.done, type(missed.decision)) == (Done.FAILED, Skip)
     (ended,) = claims.read(())
     again = plan(replace(seen, now=at("14:02"), claims=(ended,)))
