@@ -352,14 +352,14 @@ def bad_nodes_text(nodes: Iterable[BadNode]) -> str:
     return ",".join(f"{bad.node}:{bad.until}:{bad.why}" for bad in nodes)
 
 
-_FAULTS = {Result.NODE_FAIL: NodeFault.LOST}
+_FAULTS = {"NODE_FAIL": NodeFault.LOST}  # by the state of a job; one whose node did not boot could not start
 
 
 def failed_launches(world: World) -> tuple[BadNode, ...]:
     """Nodes of the chain's jobs that ended before they did anything, as the queue remembers."""
     jobs = [job for job in world.listed if not job.live and job.nodes]
     return tuple(
-        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, _FAULTS.get(ENDS[job.state], NodeFault.LAUNCH))
+        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, _FAULTS.get(job.state, NodeFault.LAUNCH))
         for job in jobs
         if records(world).link(job) and never_ran(world, job.id, ENDS[job.state], job.signal)
     )

@@ -952,6 +952,7 @@ LAUNCHES: dict[str, tuple[Job, bool]] = {
     "Slurm could not launch it": (ended(8, "FAILED", signal=53), True),
     "nor the spare": (ended(8, "FAILED", signal=53, kind="spare"), True),
     "its node went down": (ended(8, "NODE_FAIL"), True),
+    "its node did not boot": (ended(8, "BOOT_FAIL"), True),
     "it failed before it wrote down a successor: no bash there": (ended(9, "FAILED"), True),
     "it failed after that: its tick": (ended(8, "FAILED"), False),
     "it ended well": (ended(9, "COMPLETED"), False),
