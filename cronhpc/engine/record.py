@@ -222,7 +222,8 @@ class _Keeper:
             if outcome.done is Done.OK:
                 self._used_up(decision)
             else:
-                self._due_still(decision.entry.name, "")
+                before = self.states.get(decision.entry.name, NEW_STATE).blocked_reason
+                self._due_still(decision.entry.name, before or outcome.detail)
         elif isinstance(decision, model.Wait):
             due = decision.slot is not None and decision.slot <= self.world.now
             if due and not self.world.call.only and decision.reason is not Reason.NOT_DUE:

@@ -31,13 +31,14 @@ from cronhpc.core.model import (
     Wait,
     Way,
 )
+from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
 from cronhpc.engine.record import _Keeper, _outlived
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import scheduler
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
-from tests.worlds import at, chain, claim, entry, key, link, state, world
+from tests.worlds import at, chain, claim, entry, job, key, link, planned, state, world
 
 NOW = at("14:05")
 E = entry()
@@ -190,6 +191,26 @@ def test_what_is_kept_of_an_entry(tmp_path: Path, s: Kept) -> None:
     last = {name: after.last.get(name) for name in ("result", "job", "log", "detail")}
     found = {"last": after.last.get("key"), **last, "rows": len(kept.rows), "given_up": kept.given_up}
     assert {name: found[name] if name in found else getattr(after, name) for name in s.expected} == s.expected
+
+
+@pytest.mark.parametrize("waited", ["", "over budget"])
+def test_slots_of_an_edited_schedule_that_could_not_be_passed_over_are_told_by_the_next_tick(
+    tmp_path: Path, waited: str
+) -> None:
+    edited = entry(schedule="40 * * * *", born="12:25")
+    before = {"e": state("10:00", schedule_key="0 * * * *|UTC|", blocked_reason=waited)}
+    seen = world("12:30", edited, states=before, last_tick=at("10:30"))
+    reading: Any = SimpleNamespace(world=seen, memory=Memory(entries=before), problems=())
+    site: Any = SimpleNamespace(paths=Paths(tmp_path))
+    made, why = plan(seen), "another tick has claimed one of its slots meanwhile"
+    assert planned(seen) == ["used up 12:00 missed (2)", "wait 12:40 not due"]
+    refused = [Outcome(each, Done.REFUSED, why) for each in made.decisions if isinstance(each, Skip)]
+    states = _Keeper(site, reading, made, refused).states
+    others, its_job = claim("e", "11:00", ClaimState.RELEASED, "7"), job(7, of=key("e", "11:00"))
+    then = world("12:35", edited, states=states, claims=(others,), jobs=(its_job,), last_tick=at("12:30"))
+    assert planned(then) == ["used up 12:00 missed (1)", "wait 12:40 not due"]
+    (told,) = (each for each in plan(then).decisions if isinstance(each, Skip))
+    assert told.detail == f"its schedule was changed before that; at the last look: {waited or why}"
 
 
 AWAY = (at("12:00"), at("13:00"))
