@@ -9,6 +9,7 @@ import pytest
 
 from cronhpc.core.model import (
     Call,
+    Claim,
     ClaimState,
     Entry,
     EntryState,
@@ -810,17 +811,32 @@ def test_a_slot_before_claimed_ones_is_due_by_itself(policy: str, expected: list
     assert planned(ahead) == expected, "one that has ended before its time tells nothing of those before it"
 
 
+AWAY = state("12:00", schedule_key="0 * * * *|UTC|")
+AT_13 = claim("e", "13:00", ClaimState.RELEASED, "7")
+DUE_BEFORE: dict[str, tuple[EntryState, tuple[Claim, ...], tuple[Entry, ...], int]] = {
+    "one waited": (AWAY, (), (), at("13:00")),
+    "it was used up": (replace(AWAY, watermark=at("13:00")), (), (), 0),
+    "it has a run, which goes on": (AWAY, (AT_13,), (), 0),
+    "its run has ended": (AWAY, (replace(AT_13, state=ClaimState.FINISHED, job_end=JobEnd(Result.OK)),), (), 0),
+    "what this version cannot read of the schedule": (replace(AWAY, schedule_key="?"), (), (), 0),
+    "no tick has used up any": (replace(AWAY, watermark=0), (), (), 0),
+    "the entry is there, with another schedule": (AWAY, (), (entry(schedule="40 * * * *", born="13:50"),), 0),
+}
+
+
+@pytest.mark.parametrize(("before", "others", "there", "due"), DUE_BEFORE.values(), ids=DUE_BEFORE)
+def test_which_slot_waited_before_one_that_ends_while_its_entry_is_gone(
+    before: EntryState, others: tuple[Claim, ...], there: tuple[Entry, ...], due: int
+) -> None:
+    jobs = (job(7), job(8, "COMPLETED", ended=at("14:02")))
+    w = world("14:05", *there, states={"e": before}, claims=(*others, CLAIMED_AHEAD[1]), jobs=jobs)
+    assert planned(w)[:1] == ["finish ok"]
+    assert plan(w).due_before(key("e", "14:00")) == due
+
+
 def test_an_end_while_the_entry_is_gone_uses_up_no_slot_that_waited_before_it() -> None:
     """Its file was put away: once it was back, what had waited had no row."""
-    before = state("12:00", schedule_key="0 * * * *|UTC|")
-    jobs = (job(8, "COMPLETED", ended=at("14:02")),)
-    w = world("14:05", states={"e": before}, claims=(CLAIMED_AHEAD[1],), jobs=jobs)
-    assert planned(w) == ["finish ok"]
-    assert plan(w).due_before(key("e", "14:00")) == at("13:00")
-    nothing_waited = replace(w, states={"e": replace(before, watermark=at("13:00"))})
-    assert plan(nothing_waited).due_before(key("e", "14:00")) == 0
-    another_versions = replace(w, states={"e": replace(before, schedule_key="?")})
-    assert plan(another_versions).due_before(key("e", "14:00")) == 0, "nobody can tell"
+    before = AWAY
     ended = replace(CLAIMED_AHEAD[1], state=ClaimState.FINISHED, due=at("13:00"))
     back = entry(schedule="40 * * * *", born="14:25")
     before = replace(before, unseen=(at("12:30"), at("14:01")))
