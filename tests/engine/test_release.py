@@ -13,7 +13,7 @@ import pytest
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import AtSubmitLimit, BatchError, Submission, Unreachable
 from cronhpc.batch.process import side_by_side
-from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit, Way
+from cronhpc.core.model import Call, ClaimState, Done, Queue, Started, Submit, Way, slot_text
 from cronhpc.engine import init, submit
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import SLURM
@@ -127,6 +127,53 @@ def test_a_wrapper_that_cannot_be_written_keeps_back_no_other_run(site: Site) ->
         "e": Done.OK, "plain": Done.OK, "recorded": Done.PASSING
     }  # fmt: skip
     assert "stubs" in done["recorded"].detail
+
+
+class Planting(Changing):
+    """Somebody puts a file where the log of a run is to be made, right after its submission."""
+
+    log: Path
+
+    def submit(self, job: Submission) -> str:
+        job_id = self.local.submit(job)
+        (self.log / f"{slot_text(NOW - 5)}-{job_id}.out").touch()
+        return job_id
+
+    def queue(self) -> Queue:
+        return Queue(()) if self.change.get("state") == "gone" else super().queue()
+
+
+PLANTED: dict[str, tuple[dict[str, Any], Done, str, ClaimState]] = {
+    "it is held": ({}, Done.FAILED, "somebody put it there", ClaimState.FINISHED),
+    "it is in no list": ({"state": "gone"}, Done.FAILED, "somebody put it there", ClaimState.FINISHED),
+    "it runs, as its user has released it": (
+        {"state": "RUNNING", "fault": None}, Done.OK, "somebody else has released it", ClaimState.RELEASED
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
+def test_a_file_in_the_place_of_its_log_keeps_a_run_back_unless_it_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[dict[str, Any], Done, str, ClaimState]
+) -> None:
+    seen, done, why, state = case
+    monkeypatch.setattr(Local, "_supervise", lambda *_: None)
+    monkeypatch.setattr("cronhpc.batch.local.supervisor.now", lambda: NOW + 1)
+    site = of_settings(tmp_path / "cron", "timezone: UTC\nentries: {e: {schedule: '*/30 * * * *', command: 'true'}}\n")
+    batch: Any = Planting(site.batch)  # type: ignore[arg-type]  # that of the machine
+    batch.log = site.paths.log / "e"
+    submitted = batch.submit
+
+    def then_shown(job: Submission) -> str:
+        job_id = submitted(job)
+        batch.change = seen
+        return str(job_id)
+
+    batch.submit = then_shown
+    outcomes = [o for o in ticked(replace(site, batch=batch), NOW).outcomes if isinstance(o.decision, Submit)]
+    assert [(o.done, why in o.detail) for o in outcomes] == [(done, True)]
+    (claim,) = Claims(site.paths.claims).read(())
+    assert (claim.state, claim.name, claim.job_end is not None) == (state, "e", state is ClaimState.FINISHED)
 
 
 class Refusing(Changing):
