@@ -271,7 +271,30 @@ def test_a_job_of_another_machine_is_left_alone(bench: Bench) -> None:
     folder = f"{bench.folder}/local/jobs/{job_id}"
     sv.write_once(folder, "fate", {"fate": "started", **sv.identity(os.getpid()), "host": "elsewhere"})
     assert bench.job(job_id).state == "RUNNING"
-    Path(folder, "fate").unlink()
+    sv.write(folder, "run.json", {**sv.identity(os.getpid()), "host": "elsewhere", "started": 7})
+    assert (bench.job(job_id).state, bench.job(job_id).nodes) == ("RUNNING", "elsewhere")
+    bench.local.cancel([job_id])
+    assert bench.job(job_id).state == "COMPLETING", "it was asked to end, and has not"
+    os.utime(f"{folder}/cancel", (sv.now() - 60,) * 2)
+    assert bench.job(job_id).state == "COMPLETING", "a shared disk may show its machine files late"
+    os.utime(f"{folder}/cancel", (sv.now() - 180,) * 2)
+    assert bench.job(job_id).state == "CANCELLED", "its machine is no more: it would keep its entry from running"
+    end = bench.local.job_ends([job_id], 0).by_id[job_id]
+    assert (end.result, end.node, end.detail) == (Result.CANCELLED, "elsewhere", "elsewhere does not answer")
+
+
+@pytest.mark.processes
+def test_a_waiting_job_of_a_machine_that_does_not_begin_it_runs_here(bench: Bench) -> None:
+    job_id = bench.submit("echo ran", held=True)
+    folder, other = f"{bench.folder}/local/jobs/{job_id}", {**sv.identity(os.getpid()), "host": "elsewhere"}
+    sv.write(folder, "supervisor.json", other)
+    bench.local.release([job_id])
+    bench.local.queue()
+    time.sleep(0.2)
+    assert bench.facts(job_id, "supervisor.json") == other, "it may have been released just now"
+    os.utime(f"{folder}/supervisor.json", (sv.now() - 180,) * 2)
+    assert bench.until(job_id, "COMPLETED").state == "COMPLETED"
+    assert bench.out() == "ran\n"
 
 
 @pytest.mark.processes

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 REMEMBERED = 86400  # seconds that an ended job stays in the queue
+_UNHEARD = 120  # seconds in which another machine's supervisor, which looks each second, has seen any file of its job
 
 
 NO_SLURM = (
@@ -261,7 +262,8 @@ class Local(Batch):
             if request and end and request.submitted >= since:
                 exits = ENDS[end.state], end.exit_code, end.signal
                 times = request.submitted, end.started, end.ended
-                ends[str(request.id)] = JobEnd(*exits, *times, end.node, end.detail)
+                script = _read(folder, "run.json", Process)
+                ends[str(request.id)] = JobEnd(*exits, *times, script.host if script else end.node, end.detail)
                 with suppress(FileNotFoundError):
                     end = replace(end, by=os.stat(f"{folder}/cancel").st_uid)
                 if end.by is not None:
@@ -324,10 +326,10 @@ class Local(Batch):
                 return number
 
     def _supervise(self, folder: str, plan: Plan) -> None:
-        """Start a supervisor for a job that is not held and waits without one."""
+        """Start a supervisor for a job that is not held and waits without one. Of two, one makes the fate."""
         if not plan.held and not os.path.lexists(f"{folder}/fate"):
             supervisor = _read(folder, "supervisor.json", Process)
-            if supervisor is None or supervisor.lives() is False:
+            if supervisor is None or not _hears(supervisor, f"{folder}/supervisor.json", plan.begin or 0):
                 start([sys.executable, "-I", "-S", os.path.abspath(sv.__file__), folder], env=self._base)
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -360,7 +362,8 @@ class Local(Batch):
             state, reason, begin, node = end.state, end.reason, end.started, end.node
         elif os.path.lexists(f"{folder}/fate"):
             script = _read(folder, "run.json", Process)
-            state, begin, node = "RUNNING", script.started if script else None, os.uname().nodename
+            state = "COMPLETING" if os.path.lexists(f"{folder}/cancel") else "RUNNING"
+            begin, node = (script.started, script.host) if script else (None, os.uname().nodename)
         elif plan.held:
             state, reason, fault = "PENDING", Fault.HELD_BY_USER, Fault.HELD_BY_USER
         else:
@@ -394,15 +397,17 @@ class Local(Batch):
         if fate.fate == "cancelled":
             return End("CANCELLED", fate.ended or sv.now(), by=fate.by)
         supervisor = _read(folder, "fate", Process)
-        if supervisor is None or supervisor.lives() is not False:
+        if supervisor is None or _hears(supervisor, f"{folder}/cancel"):
             return None
         script = _read(folder, "run.json", Process)
         end = _read(folder, "end.json", End)  # it may have ended while we looked
         if end is None:
-            end = End("NODE_FAIL", sv.now(), script.started if script else None, detail="its supervisor died")
-            leader = sv.identity(script.pid) if script else {}
+            elsewhere = supervisor.lives() is None
+            state = "CANCELLED" if elsewhere else "NODE_FAIL"
+            detail = f"{supervisor.host} does not answer" if elsewhere else "its supervisor died"
+            end = End(state, sv.now(), script.started if script else None, detail=detail)
             with self._disk():
-                if script and leader["boot"] == script.boot and leader["since"] in {"", script.since}:  # not used again
+                if script and not elsewhere and _not_used_again(script):
                     sv.send(sv.session(script.pid), signal.SIGKILL)  # as a failed node takes its processes along
                 sv.write(folder, "end.json", set_fields(end))  # to earlier versions None in `by` is damage
         return end
@@ -427,6 +432,24 @@ class Local(Batch):
             yield
         except OSError as error:
             raise Unreachable(f"{self._jobs}: cannot be written: {error.strerror}") from None
+
+
+def _not_used_again(script: Process) -> bool:
+    """Whether the session that a script's process began, if there is one, is still its own."""
+    leader = sv.identity(script.pid)
+    return leader["boot"] == script.boot and leader["since"] in {"", script.since}
+
+
+def _hears(supervisor: Process, file: str, due: Instant = 0) -> bool:
+    """Whether a supervisor may see to its job yet: another machine's, until what `file` asks is long not done."""
+    alive = supervisor.lives()
+    if alive is not None:
+        return alive
+    try:
+        asked = int(os.stat(file).st_mtime)
+    except FileNotFoundError:
+        return True
+    return sv.now() <= max(asked, due) + _UNHEARD
 
 
 def _wake(folder: str) -> None:
