@@ -98,7 +98,7 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.drivers.start import another_daemon
 
     if not args.link and (other := another_daemon(console.site(), console.now)):
-        console.complain(f"{other}. They share the work; one is enough.")
+        console.complain(f"{other}.")
     gc.set_threshold(700)  # it stays, so what it drops is collected as is usual
 
     def tell(news: Report | Exception) -> None:

@@ -284,7 +284,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
     if other_daemon := _daemon_elsewhere(site, now()):
         anew = command("stop") + ", then " + command("start")
-        raise CronhpcError(f"{other_daemon}: of two, neither sees what the other runs. To have it here: " + anew)
+        raise CronhpcError(f"{other_daemon}. To have it here: " + anew)
     with leased(site):
         read_world(site, now())  # what it cannot read, a tick could not
         keep_environment(site, environ, repair=repair)
@@ -508,7 +508,7 @@ def of_another_version(paths: Paths, here: str) -> Iterator[Problem]:
 
 
 def another_daemon(site: Site, now: int) -> str:
-    """That a daemon runs here already, or elsewhere; "": there is none known, and this one is noted."""
+    """That a daemon runs here already, or elsewhere, and what then; "": there is none known, and this one is noted."""
     if other_daemon := _daemon_elsewhere(site, now):
         return other_daemon
     begun, _ = local_daemon(site.paths, site.host)
@@ -516,7 +516,7 @@ def another_daemon(site: Site, now: int) -> str:
         with suppress(OSError):  # a full disk is told by each tick
             _note_daemon(site.paths, site.host, os.getpid(), by_hand=begun is None)
         return ""
-    return f"a daemon runs here already: process {begun.pid}"
+    return f"a daemon runs here already: process {begun.pid}. They share the work; one is enough"
 
 
 def _daemon_elsewhere(site: Site, now: int) -> str:
@@ -528,7 +528,8 @@ def _daemon_elsewhere(site: Site, now: int) -> str:
     alive = site.batch.dialect.runs_here and due is not None and now <= due[1]
     if not alive or not begun.pid or begun.host in {"", site.host} or scheduler.marks(site.paths).stopped:
         return ""
-    return f"the daemon was begun on {begun.host} (process {begun.pid}), and ticks come"
+    who = f"the daemon was begun on {begun.host} (process {begun.pid})"
+    return f"{who}, and ticks come: of two, neither sees what the other runs"
 
 
 def local_daemon(paths: Paths, here: str) -> tuple[Begun | None, str]:

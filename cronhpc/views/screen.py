@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
-_FEW = 3  # hints shown one by one
+_FEW = 3  # entries that a hint names
 _LEAST_ROWS = 5
 _TITLES = 2  # lines above the rows of a table, one of them empty
 _NAME = 24
@@ -298,12 +298,16 @@ def _hints(status: Status, style: Style) -> list[str]:
     by_login = status.chain.via.runs_ahead
     ahead = [e for e in status.entries if not e.series and _starts_though_one_runs(e, by_login=by_login)]
     if fresh := [text.name(e.name) for e in status.entries if e.reason == Reason.JUST_CHANGED]:
-        lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(status.now, style)}")
-    lines += [
-        f"{text.name(e.name)}: the next run is already queued, and starts even if this one still runs"
-        for e in ahead[:_FEW]
-    ]
+        lines.append(f"{_named(fresh)}: {just_changed(status.now, style)}")
+    if ahead:
+        names = _named([text.name(e.name) for e in ahead])
+        lines.append(f"{names}: the next run is already queued, and starts even if this one still runs")
     return ["", *lines] if lines else []
+
+
+def _named(names: list[str]) -> str:
+    """Entries of which the same is said; of many, how many more."""
+    return text.listed(names if len(names) <= _FEW else [*names[: _FEW - 1], f"{len(names) - _FEW + 1} others"])
 
 
 def _starts_though_one_runs(entry: EntryStatus, *, by_login: bool) -> bool:

@@ -163,7 +163,8 @@ def test_a_daemon_of_another_machine_is_left_alone_while_its_ticks_come(shell: S
     assert "the daemon was begun on login1 (process 4711), and ticks come" in said.err
     assert "To have it here: cronhpc stop, then cronhpc start" in said.err
     by_hand = another_daemon(open_site(None, None, shell.environ), now + 60)
-    assert by_hand == "the daemon was begun on login1 (process 4711), and ticks come"
+    words = "the daemon was begun on login1 (process 4711), and ticks come: of two, neither sees what the other runs"
+    assert by_hand == words, "it said as well that they share the work"
     assert (shell.cron / "state" / "daemon.json").read_text() == note
 
 

@@ -480,6 +480,8 @@ def test_what_was_dropped_just_now_says_from_when_it_is_looked_at() -> None:
     words = "dropped or edited just now: looked at from 14:07:23"
     assert f"backup: {words}" in render(known, style())
     assert f"It was {words}." in explain.render(known.entries[0], known, None, style())
+    world = replace(WORLD, entries=tuple(replace(entry(name), fresh=True) for name in "abcdef"))
+    assert f"a, b and 4 others: {words}" in render(facts_of(world), style()), "three were told of, as if they were all"
 
 
 def used_up(**facts: object) -> EntryState:
