@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -264,6 +265,29 @@ def test_a_process_that_belongs_to_root_keeps_no_other_from_its_signal(monkeypat
     monkeypatch.setattr(os, "kill", kill)
     sv.send([1, 7], signal.SIGTERM)
     assert sent == [7]
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "shut_down", "looks"),
+    [
+        pytest.param(True, False, 3, id="a cancelled job has not ended while it goes on"),
+        pytest.param(False, False, 1, id="a script that ended by itself has"),
+        pytest.param(True, True, 1, id="the machine is shut down"),
+    ],
+)
+def test_a_program_of_roots_that_outlives_its_script(
+    monkeypatch: pytest.MonkeyPatch, *, cancelled: bool, shut_down: bool, looks: int
+) -> None:
+    """The run was told as killed, and the next one began beside it."""
+    seen, slept = [[], [1], [1]], list[float]()
+
+    def refused(_pid: int, _number: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(sv, "session", lambda _leader: seen.pop())
+    monkeypatch.setattr(os, "kill", refused)
+    sv._clear(7, cast("sv.Alarm", SimpleNamespace(shut_down=shut_down, sleep=slept.append)), wait=cancelled)
+    assert len(slept) == looks - 1
 
 
 def test_a_job_of_another_machine_is_left_alone(bench: Bench) -> None:

@@ -180,7 +180,7 @@ def run(folder: str, job: Facts, alarm: Alarm) -> Facts:
     os.write(go, b"1")
     os.close(go)
     status, why = _watch(folder, job, child, alarm)
-    send(session(child), signal.SIGKILL)  # what the script left behind goes with it
+    _clear(child, alarm, wait=why == "CANCELLED")
     code = os.waitstatus_to_exitcode(status)
     state = why or ("COMPLETED" if code == 0 else "FAILED")
     return {
@@ -209,6 +209,15 @@ def _watch(folder: str, job: Facts, child: int, alarm: Alarm) -> tuple[int, str]
         elif why and os.times().elapsed >= kill_at:
             send(session(child), signal.SIGKILL)
         alarm.sleep(0.2 if why else _LOOK)
+
+
+def _clear(child: int, alarm: Alarm, *, wait: bool) -> None:
+    """What the script left behind goes with it. A cancelled job has not ended while one of root's (sudo) goes on."""
+    while left := session(child):
+        send(left, signal.SIGKILL)
+        if not wait or alarm.shut_down:
+            break
+        alarm.sleep(0.2)
 
 
 def _fork(folder: str, job: Facts) -> tuple[int, int]:
