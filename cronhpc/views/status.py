@@ -283,6 +283,9 @@ class _Index:
             and newest.id not in listed
         ):
             facts = replace(facts, runs=(runs.first_piece(newest), *facts.runs))
+        last = self.states.get(series.entry.name, NEW_STATE).last
+        if facts.last is None and last and (facts.successes or facts.failures):  # a piece was killed before its slot
+            facts = replace(facts, last=runs.run_facts(last))
         going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.no_next)
         ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SERIES_SHOWN:

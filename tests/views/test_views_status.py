@@ -1306,6 +1306,13 @@ def of_series(series: Series, *jobs: Job, claim: str = "", last: HistoryRow | No
     return replace(QUIET, entries=(), series=(series,), states=states, claims=claims, queue=Queue((LINK, SPARE, *jobs)))
 
 
+def test_a_series_whose_next_piece_was_killed_before_its_slot_has_run_all_the_same() -> None:
+    """It said "not yet", beside a streak of 12."""
+    world = of_series(GOING, last={"result": "killed", "slot": at("15:00")})
+    world = replace(world, states={"train17": replace(world.states["train17"], successes=12)})
+    assert re.search(r"train17  ended  15:00 +killed .* 12 ok", screen(world))
+
+
 def test_the_piece_that_a_person_started_is_seen_running() -> None:
     """No claim tells of it."""
     first, second = Job("4800", "RUNNING", "train17", start=at("13:00")), Job("4801", "PENDING", "train17")
