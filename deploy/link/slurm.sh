@@ -28,16 +28,27 @@ let_go() {
 
 cancel() { timeout "$limit" scancel "$@"; }
 
-# This job, whose work is done, goes back to the queue as a link that begins at AT: so it needs no place but its own. What
-# then ends here may take the last command with it: it is given again; without it the job begins in two minutes.
+# This job, whose work is done, goes back to the queue as a link that begins at AT: so it needs no place but its own. One
+# answer that fails must not end the chain: it is asked again, unless somebody ends this job. What then ends here may take
+# the last command with it: it is given again; without it the job begins in two minutes.
 begin_again() { # AT COMMENT
-  local try
+  local try back=''
+  trap 'ended=yes' TERM
+  for try in 0 10 20; do
+    sleep "$try"
+    if [ -n "$ended" ]; then break; fi
+    if timeout "$limit" scontrol update JobId="$job" JobName="$link" Comment="$2" Requeue=1 &&
+      timeout "$limit" scontrol requeue "$job"; then
+      back=yes
+      break
+    fi
+  done
+  [ -n "$back$ended" ] || return
   trap '' TERM
-  timeout "$limit" scontrol update JobId="$job" JobName="$link" Comment="$2" Requeue=1 &&
-    timeout "$limit" scontrol requeue "$job" || return
   for try in 1 2 3; do
     if timeout "$limit" scontrol update JobId="$job" StartTime="uts$1" Requeue=0; then return; fi
   done
+  [ -n "$back" ]
 }
 
 # How a job ended that is not in the queue any more: name|state|nodes. Nothing where nobody tells.

@@ -357,6 +357,13 @@ SPARE_RUNS = [row(JOB, NOON, "RUNNING", "None", "spare")]
         pytest.param(
             Situation(NOON + 5, [ME], [ME]), None, "case $* in *requeue*) exit 1 ;; esac", "", id="the site forbids it"
         ),
+        pytest.param(
+            Situation(NOON + 5, [ME], [ME]),
+            None,
+            'case $* in *requeue*) [ -e "$0.once" ] || { touch "$0.once" && exit 1; } ;; esac',
+            "13:00",
+            id="the controller gives no answer once",
+        ),
         pytest.param(Situation(NOON + 5, [ME], TAKEN), None, "exit 0", "", id="its tick has found a place"),
         pytest.param(Situation(NOON + 5, None), None, "exit 0", "", id="the queue does not answer"),
     ],
