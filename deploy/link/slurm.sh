@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # a part of deploy/scheduler.slurm.in, which has the names that are not set here
 # Slurm. A file of another batch system sets the same two names, and has the same functions; `let_go`, `ended_as` and
-# `begin_again` where it can.
+# `begin_again` and `outlive_node` where it can.
 job=${SLURM_JOB_ID:-0} node=${SLURMD_NODENAME:-}
 
 # One row a job of this user: id|state|name|reason|start|submitted|comment|command. Fails where there is no answer.
@@ -27,6 +27,9 @@ let_go() {
 }
 
 cancel() { timeout "$limit" scancel "$@"; }
+
+# No other job of the chain may wait: where this one's node fails, Slurm is to start it anew.
+outlive_node() { timeout "$limit" scontrol update JobId="$job" Requeue=1; }
 
 # This job, whose work is done, goes back to the queue as a link that begins at AT: so it needs no place but its own. One
 # answer that fails must not end the chain: it is asked again, unless somebody ends this job. What then ends here may take
