@@ -103,12 +103,15 @@ class Actor:
     # --- what must stop
 
     def _stop(self, stop: model.Stop) -> Outcome | None:
-        """Pending tasks first: with some of them left a signal to an array blocks for 95 s, and is sent ten times."""
-        if stop.pending:
+        """Pending tasks first: with some of them left a signal to an array blocks for 95 s, and is sent ten times.
+
+        What has begun since the look is warned first where the switch warns; elsewhere it ends with the others.
+        """
+        self.emptied.update(stop.pending)
+        if stop.pending and stop.grace:
             self.site.batch.cancel(stop.pending, pending_only=True)
-            self.emptied.update(stop.pending)
-        if stop.running:
-            self.site.batch.cancel(stop.running)
+        if ends := stop.running if stop.grace else tuple(dict.fromkeys((*stop.pending, *stop.running))):
+            self.site.batch.cancel(ends)
         if stop.warn:
             if self.emptied.intersection(stop.warn):
                 jobs = self.site.batch.queue().jobs

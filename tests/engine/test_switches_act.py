@@ -173,6 +173,14 @@ def test_pending_tasks_go_first_and_the_signal_comes_when_none_is_left(root: Pat
     assert load(root / "state" / "entries.json").scheduler.warned == {"57": NOW}
 
 
+def test_where_nobody_is_warned_what_begins_while_the_switch_acts_ends_as_well(root: Path) -> None:
+    """A cancel of what waits alone left it running, and `kill` said that it was cancelled."""
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, "PENDING", name="ft", reason="Priority"), job(9, name="ft")])
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 8 9", "cancel 8 9"]
+
+
 def test_while_a_task_is_still_pending_nothing_is_signalled(root: Path) -> None:
     """scancel would try for 95 s, and send the signal ten times."""
     (root / "kill" / "tr").touch()
