@@ -160,14 +160,20 @@ class Actor:
                 done, why = Done.PASSING, failed
             elif not why:
                 try:
-                    self.claims.end_job(row.key, row.job_id)
-                    if row.drops:
-                        self.claims.give_up(row.key)
+                    self._open_again(row, it.now)
                 except OSError as error:
                     done, why = Done.PASSING, f"{error.strerror}: {error.filename}"
                 else:
                     self.progress.is_now(row.key, model.ClaimState.CLAIMED, None)
             self.progress.note(row, done, why, obstacle=it.obstacle)
+
+    def _open_again(self, row: model.Withdraw, claim: model.Claim | None) -> None:
+        """Its claim has no job any more. That this was us is noted by then, also where the disk refused it before."""
+        if row.job_id and claim is not None and claim.taken_back != row.job_id:
+            self.claims.take_back({row.key: row.job_id}, self.progress.clock)
+        self.claims.end_job(row.key, row.job_id)
+        if row.drops:
+            self.claims.give_up(row.key)
 
     # --- the chain
 

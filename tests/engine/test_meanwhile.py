@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,7 @@ from cronhpc.store import history
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory, save
+from tests.faults import Disk
 from tests.worlds import at, claim, entry, job, key, state, world, write_end
 
 if TYPE_CHECKING:
@@ -389,6 +391,35 @@ def test_while_a_run_is_being_taken_back(
     monkeypatch.undo()
     found = {str(each.key): (each.job_id, each.holds) for each in claims.read(())}
     assert found[str(LATER)] == (("7", "") if listed else ("8", text_key(again.entry)))
+
+
+@pytest.mark.parametrize(
+    ("refused", "done", "after"),
+    [
+        pytest.param({1}, "ok ok", "claimed", id="once: noted when they are cancelled"),
+        pytest.param(None, "passing passing", "released", id="on and on: the next tick takes them back"),
+    ],
+)
+def test_runs_are_taken_back_and_the_disk_refuses_to_note_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: set[int] | None, done: str, after: str
+) -> None:
+    """Their jobs go all the same. Not noted they were their owner's doing, and the slots were lost."""
+    claims = Claims(Paths(tmp_path).claims)
+    claims.folder.mkdir(parents=True)
+    before = [claim("e", clock, RELEASED, job_id, holds="x") for clock, job_id in (("14:30", "7"), ("15:00", "8"))]
+    for each in before:
+        on_disk(claims, each.key, RELEASED, each.job_id)
+    batch = Batch((), None)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    disk = Disk(monkeypatch, tmp_path)
+    disk.fail("refused", refused, errno.ENOSPC, ("write",))
+    rows = tuple(Withdraw(each.key, "e", each.job_id or "", "a pause") for each in before)
+    told = Actor(Progress(site, world("14:05", claims=before))).carry_out(Plan(rows, at("15:00")))
+    disk.heal()
+    assert batch.cancelled == ["7", "8"]
+    assert " ".join(each.done.name.lower() for each in told) == done
+    found = [(each.state.name.lower(), each.job_id, each.taken_back) for each in claims.read(())]
+    assert found == [(after, None, job_id) if after == "claimed" else (after, job_id, "") for job_id in ("7", "8")]
 
 
 def test_nor_while_its_job_is_in_no_list_and_may_live_for_all_that_one_look_tells() -> None:
