@@ -537,8 +537,8 @@ class Releaser:
         And does it keep --begin, which a run submitted ahead of its slot needs?
         """
         ids = {self._job_id(row): row.key for row in rows if self._is_new(row)}
-        site, now, clock = self.site, self.world.now, self.progress.clock
-        begins = {self._job_id(row): begin for row in rows if (begin := self._begin(row)) > clock}
+        site, now = self.site, self.world.now
+        begins = {self._job_id(row): begin for row in rows if (begin := self._begin(row)) > self.progress.clock}
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in (Asked.HOLD, Asked.BEGIN)]
         asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
         if not asks_now or self.progress.unreachable:
@@ -553,7 +553,7 @@ class Releaser:
             claims = self.claims.look(begun).values() if begun else ()  # another tick may have released it
             lost = next((begun[c.key] for c in claims if c.state is ClaimState.SUBMITTED), "")
             site.changes.note(Asked.HOLD, lost, now)
-        if asked := [job for job in jobs if job.id in begins]:
+        if asked := [job for job in jobs if begins.get(job.id, 0) > self.progress.clock]:  # else it shows none
             early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
             site.changes.note(Asked.BEGIN, early[0] if early else "", now)
             self.drops_begin = self.drops_begin or bool(early)

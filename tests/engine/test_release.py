@@ -199,11 +199,20 @@ def test_a_no_in_words_that_nobody_knows_is_tried_again_until_the_deadline(tmp_p
 
 
 class Early(Changing):
-    """A site that drops --begin; what is moved has one. `moved`: the jobs, and when they are to begin."""
+    """A site that drops --begin; what is moved has one. `moved`: the jobs, and when they are to begin.
+
+    `answers`: how often it has listed a job.
+    """
 
     def __init__(self, local: Local) -> None:
         super().__init__(local, start=None)
         self.moved: list[tuple[str, int]] = []
+        self.answers = 0
+
+    def queue(self) -> Queue:
+        listed = super().queue()
+        self.answers += bool(listed.jobs)
+        return listed
 
     def move(self, job_id: str, at: int, *_: object) -> None:
         self.moved.append((job_id, at))
@@ -234,15 +243,18 @@ def test_so_does_one_that_is_submitted_in_the_tick_that_has_found_it_out_by_what
     assert sorted(early.moved) == [("1", NOW - 5), ("2", NOW - 5)]
 
 
-def test_a_slot_that_came_while_the_tick_submitted_is_no_sign_that_a_site_drops_begin(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("a_job", "an_answer"), [(20, 0), (0, 40)], ids=["submitted", "asked the queue"])
+def test_a_slot_that_came_while_the_tick_did_this_is_no_sign_that_a_site_drops_begin(
+    site: Site, monkeypatch: pytest.MonkeyPatch, a_job: int, an_answer: int
 ) -> None:
     early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
     changed = replace(site, batch=early)  # type: ignore[arg-type]
     scheduler.mark_started(site.paths, Started(via=Way.CHAIN, fingerprint="f00d"))
     with monkeypatch.context() as patch:
         patch.setattr("cronhpc.tick.elapsed", lambda: 0)
-        patch.setattr("cronhpc.engine.submit.elapsed", lambda: 20 * len(site.batch.queue().jobs))
+        patch.setattr(
+            "cronhpc.engine.submit.elapsed", lambda: a_job * len(site.batch.queue().jobs) + an_answer * early.answers
+        )
         ticked(changed, NOW - 25)
     assert "W343" not in [problem.code for problem in ticked(changed, NOW + 30).problems]
     assert early.moved == []
