@@ -71,6 +71,7 @@ class _File:
 
 
 _CUT_OFF = _File()  # what is in one of which the name alone says that it is claimed
+_NONE = _File()  # what is in one that another tick has renamed, or forgotten, since it was listed
 
 
 class Claims:
@@ -97,15 +98,18 @@ class Claims:
         """
         listed = self.names()
         keys = sorted((key for key, suffixes in listed.items() if "" in suffixes), key=IN_ORDER)
-        return tuple(
+        claims = (
             Claim(key, ClaimState.FINISHED)
             if listed[key] == {""} and str(key) in finished
             else self._read(key, listed[key])
             for key in keys
         )
+        return tuple(claim for claim in claims if claim is not None)
 
-    def _read(self, key: Key, suffixes: set[str]) -> Claim:
+    def _read(self, key: Key, suffixes: set[str]) -> Claim | None:
         file, invalid = self._file(key, "")
+        if file is _NONE:
+            return None
         job_end, invalid_end = _job_end(file)
         base = Claim(
             key,
@@ -143,20 +147,21 @@ class Claims:
             suffixes = listed.get(key, set())
             if suffixes.isdisjoint(_STEPS):
                 suffixes |= {each for each in ("", *_STEPS) if read_bytes(self.folder / f"{key}{each}") is not None}
-            if "" in suffixes:
-                claims[key] = self._read(key, suffixes)
+            if "" in suffixes and (claim := self._read(key, suffixes)) is not None:
+                claims[key] = claim
         return claims
 
     def ends(self, since: Mapping[str, int]) -> dict[Key, Claim]:
         """Of the entries in `since`, the claims from that slot on: of each no more than whether it has ended."""
         keys = (key for key, suffixes in self.names().items() if "" in suffixes)
-        return {key: self._read(key, {""}) for key in keys if key.slot >= since.get(key.entry, key.slot + 1)}
+        read = {key: self._read(key, {""}) for key in keys if key.slot >= since.get(key.entry, key.slot + 1)}
+        return {key: claim for key, claim in read.items() if claim is not None}
 
     def _step(self, base: Claim, listed: str) -> Claim:
         steps = list(_STEPS)
         for suffix in steps[steps.index(listed) :]:  # another tick may have just renamed it
             step, invalid = self._file(base.key, suffix)
-            if step is not _CUT_OFF:
+            if step is not _NONE:
                 break
         else:
             return replace(base, state=_STEPS[listed], damaged=False, fresh=True)
@@ -180,7 +185,9 @@ class Claims:
                 raise
             data = b"-"
         value = decoded(data)
-        if data is None or (value is None and not suffix and _is_cut_off(data)):
+        if data is None:
+            return _NONE, ()
+        if value is None and not suffix and _is_cut_off(data):
             return _CUT_OFF, ()
         record, invalid = decode.read(_File, value)
         return record or _File(), invalid

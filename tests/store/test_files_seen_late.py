@@ -122,6 +122,17 @@ def test_a_recorded_job_is_unknown_and_not_none(tmp_path: Path, unseen: Unseen) 
         claims.look([key])
 
 
+def test_a_claim_that_another_tick_forgets_after_it_was_listed_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken for one without a job, its job seemed to have begun before its release."""
+    claims, key = Claims(tmp_path), Key("a", 60)
+    monkeypatch.setattr(claims, "names", lambda: {key: {""}})
+    assert claims.read(()) == ()
+    assert claims.look([key]) == {}
+    assert claims.ends({"a": 0}) == {}
+
+
 def test_what_a_listing_of_a_minute_ago_does_not_show_yet_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
