@@ -98,18 +98,17 @@ class Claims:
         """
         listed = self.names()
         keys = sorted((key for key, suffixes in listed.items() if "" in suffixes), key=IN_ORDER)
-        claims = (
+        return tuple(
             Claim(key, ClaimState.FINISHED)
             if listed[key] == {""} and str(key) in finished
             else self._read(key, listed[key])
             for key in keys
         )
-        return tuple(claim for claim in claims if claim is not None)
 
-    def _read(self, key: Key, suffixes: set[str]) -> Claim | None:
+    def _read(self, key: Key, suffixes: set[str]) -> Claim:
         file, invalid = self._file(key, "")
-        if file is _NONE:
-            return None
+        if file is _NONE:  # its slot is another tick's all the same: a listing may lack what came after it
+            return Claim(key, ClaimState.CLAIMED, fresh=True)
         job_end, invalid_end = _job_end(file)
         base = Claim(
             key,
@@ -147,15 +146,14 @@ class Claims:
             suffixes = listed.get(key, set())
             if suffixes.isdisjoint(_STEPS):
                 suffixes |= {each for each in ("", *_STEPS) if read_bytes(self.folder / f"{key}{each}") is not None}
-            if "" in suffixes and (claim := self._read(key, suffixes)) is not None:
-                claims[key] = claim
+            if "" in suffixes:
+                claims[key] = self._read(key, suffixes)
         return claims
 
     def ends(self, since: Mapping[str, int]) -> dict[Key, Claim]:
         """Of the entries in `since`, the claims from that slot on: of each no more than whether it has ended."""
         keys = (key for key, suffixes in self.names().items() if "" in suffixes)
-        read = {key: self._read(key, {""}) for key in keys if key.slot >= since.get(key.entry, key.slot + 1)}
-        return {key: claim for key, claim in read.items() if claim is not None}
+        return {key: self._read(key, {""}) for key in keys if key.slot >= since.get(key.entry, key.slot + 1)}
 
     def _step(self, base: Claim, listed: str) -> Claim:
         steps = list(_STEPS)

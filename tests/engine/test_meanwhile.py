@@ -414,7 +414,7 @@ def test_runs_are_taken_back_and_the_disk_refuses_to_note_that(
     disk = Disk(monkeypatch, tmp_path)
     disk.fail("refused", refused, errno.ENOSPC, ("write",))
     rows = tuple(Withdraw(each.key, "e", each.job_id or "", "a pause") for each in before)
-    told = Actor(Progress(site, world("14:05", claims=before))).carry_out(Plan(rows, at("15:00")))
+    told = carried_out(Progress(site, world("14:05", claims=before)), Plan(rows, at("15:00")))
     disk.heal()
     assert batch.cancelled == ["7", "8"]
     assert " ".join(each.done.name.lower() for each in told) == done
