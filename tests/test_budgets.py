@@ -24,8 +24,8 @@ import pytest
 TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
-FILES = 250
-LINES = 60_000
+FILES = 141
+LINES = 41_204
 CALLS = 9  # from `cronhpc tick` to the process of sbatch
 ENTERED = {"idle": 44, "submitting": 55}  # files of ours that such a tick enters
 
