@@ -7,6 +7,7 @@ from enum import StrEnum
 from cronhpc.core import chain as links
 from cronhpc.core.model import (
     CLOCKS_APART,
+    HOLDS,
     NEVER_STARTS,
     NO_NEWS,
     Disabled,
@@ -190,7 +191,7 @@ def fix_of(chain: Chain, state: str) -> str:
 
 def _may_start(link: Link | None) -> bool:
     """Whether a tick may come of it by itself."""
-    return link is not None and link.fault != Fault.STUCK
+    return link is not None and link.fault not in HOLDS | NEVER_STARTS
 
 
 def _overdue(chain: Chain, last: int, now: int) -> bool:

@@ -143,6 +143,13 @@ CHAINS = {
         replace(QUIET, queue=Queue((replace(LINK, **waits_for("JobHeldUser")), SPARE))),
         "fine: last tick 14:00:04, next stuck (job 4711, waits: JobHeldUser), spare 15:30 (job 4712)",
     ),
+    "the only link is held by its owner": (
+        replace(QUIET, queue=Queue((replace(LINK, **waits_for("JobHeldUser")),))),
+        (
+            "broken: no scheduler job can start; next stuck (job 4711, waits: JobHeldUser); "
+            "last tick 14:00:04 (7 min ago)  cronhpc start"
+        ),
+    ),
     "the link's node does not say that it runs": (
         replace(QUIET, queue=Queue((replace(LINK, **HANGS), SPARE))),
         (

@@ -400,7 +400,7 @@ class Fault(StrEnum):
     KEPT_BACK = "kept back"  # it waits for more than its turn: for drained nodes, or below a limit
 
 
-_HOLDS = frozenset({Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN, Fault.HELD, Fault.ERROR_STATE, Fault.STUCK})
+HOLDS = frozenset({Fault.HELD_BY_USER, Fault.HELD_BY_ADMIN, Fault.HELD, Fault.ERROR_STATE, Fault.STUCK})
 NEVER_STARTS = frozenset({Fault.IMPOSSIBLE, Fault.NEVER_STARTS})
 # Reasons that say no more than the state and the result, in Slurm's words, which all backends use. BeginTime: of what
 # waits for that alone. JobLaunchFailure: older versions say it of any signal.
@@ -468,7 +468,7 @@ class Job:
     @property
     def held(self) -> bool:
         """Cannot start until someone acts: held, or put back held after a failed launch."""
-        return self.pending and self.fault in _HOLDS
+        return self.pending and self.fault in HOLDS
 
     @property
     def held_by_admin(self) -> bool:
