@@ -141,7 +141,8 @@ def test_the_chain_lives_through_a_limit_of_jobs_that_others_keep_full(tmp_path:
         wait_for(lambda: log.exists() and log.read_text().count("comes again") > 2, 400, lambda: cronhpc("status"))
         again = "again: a submit limit has left no place for another since"
         wait_for(lambda: again in cronhpc("status"), 90, lambda: cronhpc("status"))  # it says so, and goes back then
-        assert len(lab.run(["qstat"]).stdout.splitlines()) == 2 + 1, log.read_text()
+        # a spare of before the limit ends first
+        wait_for(lambda: len(lab.run(["qstat"]).stdout.splitlines()) == 2 + 1, 90, log.read_text)
         cronhpc("stop")
         wait_for(lambda: not lab.run(["qstat"]).stdout, 90, log.read_text)
 
