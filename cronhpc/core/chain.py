@@ -302,7 +302,7 @@ def _reconcile(world: World, kind: LinkKind, jobs: tuple[Job, ...], wanted: list
             yield MoveLink(kind, job.id, at)
         else:
             yield KeepLink(kind, job.id, start, _WAITS if start <= world.now else "")
-    again = world.call.link if kind is LinkKind.SUCCESSOR and not kept and world.dialect.begins_again else ""
+    again = world.call.link if kind is LinkKind.SUCCESSOR and world.dialect.begins_again else ""
     for at in wanted[len(kept) :]:
         why = f"instead of job {jobs[0].id}" if jobs else f"there is no {kind}"
         yield SubmitLink(kind, at, why, lost=not jobs, again=again if at == wanted[0] else "")
